@@ -24,7 +24,7 @@ int data_preview(const Words& words) {
   line.options("in_chans", in_chans, "channels: gray, la, rgb, rgba or a number, of which the first three are drawn",
                {"channels"});
   line.options("out", out, "file to write, a JPEG");
-  line.options("max_bad", max_bad, "unreadable images to bear: a share of all below 1, else a count");
+  line.options("max_bad", max_bad, "unreadable images to tolerate: a share of all below 1, else a count");
   line.options("seed", seed, "of the choice of images and of their changes");
   if (!line.parse(words)) return 0;
   require(!data.empty(), "the data are missing; give what train takes: data=photos");

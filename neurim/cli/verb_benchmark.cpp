@@ -44,6 +44,121 @@ double sorted_at(const std::vector<double>& sorted, double share) {
   return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
 }
 
+struct BenchmarkOptions {
+  std::string model, arch, mode = "infer", data, augment = "rrc,hflip", decode = "exact", loader = "neurim";
+  std::optional<std::int64_t> batch_wanted, threads_wanted, seed;
+  std::int64_t rounds = 5;
+  InputOptions input;
+  double seconds = 2, max_bad = DataBenchmark().max_bad;
+  bool serving = false, deterministic = false;
+
+  bool of_data() const { return mode == "data"; }
+  std::int64_t batch() const { return batch_wanted.value_or(of_data() ? 64 : 1); }
+
+  void visit(CommandLine& line) {
+    line.options.topic("most used");
+    line.options("model", model, "run folder, weights file, model file, or known name", {"m"});
+    line.options("arch", arch, kArchOfWeights);
+    line.options("mode", mode, "train, infer or data");
+    line.options("batch", batch_wanted, "images a call; auto: 1, with mode=data 64", {"batch_size", "b"});
+    line.options("imgsz", input.imgsz,
+                 "size of the input, pixels: one number, or height x width; auto: the model's own, or 224",
+                 {"img_size", "input_size"});
+    line.options("seconds", seconds, "length of a round");
+    line.options("rounds", rounds, "rounds to measure; their median is printed");
+    line.options.topic("mode=data");
+    line.options("data", data, "mode=data: folder of images, whose training split is loaded");
+    line.options("augment", augment, "mode=data: augmentations, such as rrc(0.35,1),hflip(0.5)");
+    line.options("decode", decode,
+                 "mode=data: exact, or scaled (JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8)");
+    line.options("max_bad", max_bad, "mode=data: unreadable images to tolerate: a share of all below 1, else a count");
+    line.options("loader", loader, text("mode=data: ", join(loader_names(), ", "), " (a plug-in)"));
+    line.options.topic("computing");
+    line.options("threads", threads_wanted,
+                 "threads that compute; mode=data: that load, 0 for the one that asks for batches");
+    line.options("deterministic", deterministic,
+                 "mode=train: the same weights, to the last bit, for any number of threads");
+    line.options("serve", serving, "read requests 'go KEY SECONDS' and 'quit' on stdin, answer with JSON lines");
+    line.options("seed", seed,
+                 text(kSeedOfWeights, "; mode=data: of order and augmentations; auto: 0, with mode=data 42"));
+    line.add_device();
+    line.add_precision();
+    line.add_tuning();
+  }
+
+  /// Throws Error(usage) for options that do not go together.
+  void check(const CommandLine& line) const {
+    require(mode == "train" || mode == "infer" || of_data(), "mode: there is no '", mode,
+            "'; known are train, infer, data");
+    require(line.compute_dtype() == DType::f32 || !of_data(), "precision: is not for mode=data");
+    require(!line.given("tuning") || !of_data(), "tuning: is not for mode=data");
+    require(!deterministic || mode == "train", "deterministic: is for mode=train");
+    require(rounds >= 1 && seconds > 0, "rounds is ", rounds, " and seconds ", seconds,
+            "; at least one round of some length is needed");
+    require(batch() >= 1, "batch is ", batch(), "; it is at least 1");
+  }
+
+  DataBenchmark data_benchmark() const {
+    return {.data = data,
+            .augment = augment,
+            .decode = decode,
+            .loader = loader,
+            .batch = batch(),
+            .imgsz = input.imgsz.value_or(224),
+            .threads = threads_wanted == 0 ? 0 : threads(),
+            .rounds = rounds,
+            .seconds = seconds,
+            .max_bad = max_bad,
+            .seed = seed.value_or(42)};
+  }
+};
+
+/// Images a second of each round, and the seconds of every call in order of length.
+struct Measured {
+  std::vector<double> rates, calls;
+};
+
+Measured measure(const Case& subject, const BenchmarkOptions& o, Console& console) {
+  const auto call = [&] { subject.run(); };
+  times_of(call, std::min(1.0, o.seconds / 2));
+  Measured measured;
+  for (std::int64_t round = 0; round < o.rounds; ++round) {
+    const std::vector<double> times = times_of(call, o.seconds);
+    double sum = 0;
+    for (const double time : times) sum += time;
+    measured.rates.push_back(static_cast<double>(o.batch()) * static_cast<double>(times.size()) / sum);
+    measured.calls.insert(measured.calls.end(), times.begin(), times.end());
+    console.progress(text("  round ", round + 1, '/', o.rounds, "  ", fixed(measured.rates.back(), 1), " img/s"));
+  }
+  std::sort(measured.calls.begin(), measured.calls.end());
+  return measured;
+}
+
+void print(const Measured& measured, const Case& subject, const std::string& model, const BenchmarkOptions& o,
+           const CommandLine& line, Console& console) {
+  const double rate = median(measured.rates);
+  const auto milliseconds = [&](double share) { return sorted_at(measured.calls, share) * 1e3; };
+  const std::string precision(name(line.compute_dtype()));
+  console.say(
+      text(model, ' ', o.mode, " batch ", o.batch(), ": ", fixed(rate, 1), " img/s, ", fixed(milliseconds(0.5), 3),
+           " ms a call (p90 ", fixed(milliseconds(0.9), 3), ", p99 ", fixed(milliseconds(0.99), 3), "), ", threads(),
+           " threads, peak ", fixed(peak_rss_mib(), 0), " MiB",
+           line.compute_dtype() != DType::f32
+               ? text(", ", precision, " in ", fixed(100 * subject.rounded_share(), 1), " % of the multiply-adds")
+               : ""));
+  console.event(
+      {{"event", "summary"},
+       {"model", model},
+       {"mode", o.mode},
+       {"batch", o.batch()},
+       {"images_per_second", rate},
+       {"samples", measured.rates},
+       {"latency_ms", JsonObject{{"p50", milliseconds(0.5)}, {"p90", milliseconds(0.9)}, {"p99", milliseconds(0.99)}}},
+       {"peak_rss_mib", peak_rss_mib()},
+       {"threads", threads()},
+       {"precision", precision}});
+}
+
 }  // namespace
 
 int verb_benchmark(const Words& words) {
@@ -53,132 +168,50 @@ int verb_benchmark(const Words& words) {
                     {"neurim benchmark model=resnet50 mode=train batch=16 imgsz=224 threads=2",
                      "neurim benchmark model=resnet18 mode=infer batch=1 seconds=10 --json",
                      "neurim benchmark mode=data data=photos imgsz=224 augment=rrc,hflip batch=64 --json"}});
-  std::string model, arch, mode = "infer", data, augment = "rrc,hflip", decode = "exact", loader = "neurim";
-  std::optional<std::int64_t> batch_wanted, threads_wanted, seed;
-  std::int64_t rounds = 5;
-  InputOptions input;
-  double seconds = 2, max_bad = DataBenchmark().max_bad;
-  bool serving = false, deterministic = false;
-  line.options.topic("most used");
-  line.options("model", model, "run folder, weights file, model file, or known name", {"m"});
-  line.options("arch", arch, kArchOfWeights);
-  line.options("mode", mode, "train, infer or data");
-  line.options("batch", batch_wanted, "images a call; auto: 1, with mode=data 64", {"batch_size", "b"});
-  line.options("imgsz", input.imgsz,
-               "size of the input, pixels: one number, or height x width; auto: the model's own, or 224",
-               {"img_size", "input_size"});
-  line.options("seconds", seconds, "length of a round");
-  line.options("rounds", rounds, "rounds to measure; their median is told");
-  line.options.topic("mode=data");
-  line.options("data", data, "mode=data: folder of images, whose training split is loaded");
-  line.options("augment", augment, "mode=data: random changes, such as rrc(0.35,1),hflip(0.5)");
-  line.options("decode", decode,
-               "mode=data: exact, or scaled (JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8)");
-  line.options("max_bad", max_bad, "mode=data: unreadable images to bear: a share of all below 1, else a count");
-  line.options("loader", loader, text("mode=data: ", join(loader_names(), ", "), " (a plug-in)"));
-  line.options.topic("computing");
-  line.options("threads", threads_wanted,
-               "threads that compute; mode=data: that load, 0 for the one that asks for batches");
-  line.options("deterministic", deterministic,
-               "mode=train: the same weights, to the last bit, for any number of threads");
-  line.options("serve", serving, "read requests 'go KEY SECONDS' and 'quit' on stdin, answer with JSON lines");
-  line.options("seed", seed, text(kSeedOfWeights, "; mode=data: of order and changes; auto: 0, with mode=data 42"));
-  line.add_device();
-  line.add_precision();
-  line.add_tuning();
+  BenchmarkOptions o;
+  o.visit(line);
   if (!line.parse(words)) return 0;
-  require(mode == "train" || mode == "infer" || mode == "data", "mode: there is no '", mode,
-          "'; known are train, infer, data");
-  require(line.compute_dtype() == DType::f32 || mode != "data", "precision: is not for mode=data");
-  require(!line.given("tuning") || mode != "data", "tuning: is not for mode=data");
-  require(!deterministic || mode == "train", "deterministic: is for mode=train");
-  require(rounds >= 1 && seconds > 0, "rounds is ", rounds, " and seconds ", seconds,
-          "; at least one round of some length is needed");
+  o.check(line);
 
-  const std::int64_t batch = batch_wanted.value_or(mode == "data" ? 64 : 1);
-  require(batch >= 1, "batch is ", batch, "; it is at least 1");
   initialize();
-  const bool none = mode == "data" && threads_wanted == 0;
-  if (threads_wanted && !none) set_threads(*threads_wanted);
-  if (mode == "data") {
+  if (o.threads_wanted && !(o.of_data() && o.threads_wanted == 0)) set_threads(*o.threads_wanted);
+  if (o.of_data()) {
     Console console(line.console());
-    return benchmark_data({.data = data,
-                           .augment = augment,
-                           .decode = decode,
-                           .loader = loader,
-                           .batch = batch,
-                           .imgsz = input.imgsz.value_or(224),
-                           .threads = none ? 0 : threads(),
-                           .rounds = rounds,
-                           .seconds = seconds,
-                           .max_bad = max_bad,
-                           .seed = seed.value_or(42)},
-                          line, console);
+    return benchmark_data(o.data_benchmark(), line, console);
   }
-  const Checkpoint checkpoint = open_model(model, arch, input.imgsz, seed.value_or(0));
+  const Checkpoint checkpoint = open_model(o.model, o.arch, o.input.imgsz, o.seed.value_or(0));
+  const std::string& model = checkpoint.config.model;
   place(checkpoint.model, line.device());
   refuse_sequence(checkpoint, "benchmark");
-  if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
-  const Type images = image_type(input.applied_to(checkpoint.config.preprocess), batch);
+  if (o.input.imgsz) check_size(checkpoint.model, *o.input.imgsz);
+  const Type images = image_type(o.input.applied_to(checkpoint.config.preprocess), o.batch());
   const std::string precision(name(line.compute_dtype()));
   PlanOptions options = line.plan_options();
-  options.deterministic = deterministic;
-  const Case subject(checkpoint, mode, images, line.device(), options);
+  options.deterministic = o.deterministic;
+  const Case subject(checkpoint, o.mode, images, line.device(), options);
   Console console(line.console());
   if (line.dry_run())
-    return line.end_dry_run(console,
-                            serving ? text("answer requests on ", images)
-                                    : text("measure ", rounds, " rounds of ", seconds, " s: ", checkpoint.config.model,
-                                           ' ', mode, ", ", images),
-                            {{"model", checkpoint.config.model},
-                             {"mode", mode},
-                             {"batch", batch},
-                             {"precision", precision},
-                             {"rounds", rounds},
-                             {"seconds", seconds}});
-  const auto call = [&] { subject.run(); };
-  if (serving) {
-    serve({{"suite", mode},
-           {"case", checkpoint.config.model},
+    return line.end_dry_run(
+        console,
+        o.serving ? text("answer requests on ", images)
+                  : text("measure ", o.rounds, " rounds of ", o.seconds, " s: ", model, ' ', o.mode, ", ", images),
+        {{"model", model},
+         {"mode", o.mode},
+         {"batch", o.batch()},
+         {"precision", precision},
+         {"rounds", o.rounds},
+         {"seconds", o.seconds}});
+  if (o.serving) {
+    serve({{"suite", o.mode},
+           {"case", model},
            {"peer", "neurim"},
            {"version", version()},
            {"precision", precision},
            {"threads", threads()}},
-          batch, call);
+          o.batch(), [&] { subject.run(); });
     return 0;
   }
-
-  times_of(call, std::min(1.0, seconds / 2));
-  std::vector<double> samples, all;
-  for (std::int64_t round = 0; round < rounds; ++round) {
-    const std::vector<double> times = times_of(call, seconds);
-    double sum = 0;
-    for (const double time : times) sum += time;
-    samples.push_back(static_cast<double>(batch) * static_cast<double>(times.size()) / sum);
-    all.insert(all.end(), times.begin(), times.end());
-    console.progress(text("  round ", round + 1, '/', rounds, "  ", fixed(samples.back(), 1), " img/s"));
-  }
-  std::sort(all.begin(), all.end());
-  const double rate = median(samples);
-  console.say(
-      text(checkpoint.config.model, ' ', mode, " batch ", batch, ": ", fixed(rate, 1), " img/s, ",
-           fixed(sorted_at(all, 0.5) * 1e3, 3), " ms a call (p90 ", fixed(sorted_at(all, 0.9) * 1e3, 3), ", p99 ",
-           fixed(sorted_at(all, 0.99) * 1e3, 3), "), ", threads(), " threads, peak ", fixed(peak_rss_mib(), 0), " MiB",
-           line.compute_dtype() != DType::f32 ? text(", ", name(line.compute_dtype()), " in ",
-                                                     fixed(100 * subject.rounded_share(), 1), " % of the multiply-adds")
-                                              : ""));
-  console.event({{"event", "summary"},
-                 {"model", checkpoint.config.model},
-                 {"mode", mode},
-                 {"batch", batch},
-                 {"images_per_second", rate},
-                 {"samples", samples},
-                 {"latency_ms", JsonObject{{"p50", sorted_at(all, 0.5) * 1e3},
-                                           {"p90", sorted_at(all, 0.9) * 1e3},
-                                           {"p99", sorted_at(all, 0.99) * 1e3}}},
-                 {"peak_rss_mib", peak_rss_mib()},
-                 {"threads", threads()},
-                 {"precision", precision}});
+  print(measure(subject, o, console), subject, model, o, line, console);
   return 0;
 }
 

@@ -72,57 +72,47 @@ void show_plan(const Plan& plan, std::int64_t classes, Console& console) {
                    " KiB, ", fixed(seconds * 1e3, 3), " ms"));
 }
 
-}  // namespace
-
-int verb_info(const Words& words) {
-  CommandLine line({"info",
-                    "shows the layers and parameters of a model, or its plan with kernels and times",
-                    "model",
-                    {"neurim info resnet18", "neurim info runs/classify/train --plan batch=8",
-                     "neurim info resnet50 --plan --roofline mode=train batch=16 imgsz=96"}});
+struct InfoOptions {
   std::string model, arch, mode = "infer";
   bool show = false, beside_roof = false;
-  std::int64_t batch = 1;
+  std::int64_t batch = 1, seed = 0;
   InputOptions input;
   std::optional<std::int64_t> threads;
-  std::int64_t seed = 0;
-  line.options.topic("most used");
-  line.options("model", model, "run folder, model folder, weights file, model file, or known name", {"m"});
-  line.options("arch", arch, kArchOfWeights);
-  line.options("plan", show,
-               "show the tasks of its plan: op, kernel, layout, bytes, time, and why other kernels declined");
-  line.options(
-      "roofline", beside_roof,
-      "show the tasks with their multiply-adds and bytes, and their times beside the least that arithmetic and "
-      "memory allow so many threads at once; then the sums of each kind");
-  line.options("mode", mode, "the plan for infer or train");
-  line.options("batch", batch, "images a step", {"batch_size", "b"});
-  line.options("imgsz", input.imgsz, "size of the input, pixels: one number, or height x width; auto: the model's own",
-               {"img_size", "input_size"});
-  line.options.topic("computing");
-  line.options("threads", threads, "compute threads");
-  line.options("seed", seed, kSeedOfWeights);
-  line.add_device();
-  line.add_precision();
-  line.add_tuning();
-  if (!line.parse(words)) return 0;
-  require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
-  require(show || !beside_roof, "roofline: shows a plan; write --plan --roofline");
-  require(show || line.compute_dtype() == DType::f32, "precision: is of a plan; write --plan precision=bf16");
-  require(show || !line.given("tuning"), "tuning: is of a plan; write --plan tuning=on");
 
-  initialize();
-  if (threads) set_threads(*threads);
-  Console console(line.console());
-  Checkpoint checkpoint = open_model(model, arch, input.imgsz, seed);
-  place(checkpoint.model, line.device());
-  say_notes(checkpoint, console);
-  if (input.imgsz && !checkpoint.config.sequence) check_size(checkpoint.model, *input.imgsz);
+  void visit(CommandLine& line) {
+    line.options.topic("most used");
+    line.options("model", model, "run folder, model folder, weights file, model file, or known name", {"m"});
+    line.options("arch", arch, kArchOfWeights);
+    line.options("plan", show,
+                 "show the tasks of its plan: op, kernel, layout, bytes, time, and why other kernels declined");
+    line.options("roofline", beside_roof,
+                 "show the tasks with their multiply-adds and bytes, and their times beside the least that arithmetic "
+                 "and memory allow so many threads at once; then the sums of each kind");
+    line.options("mode", mode, "the plan for infer or train");
+    line.options("batch", batch, "images a step", {"batch_size", "b"});
+    line.options("imgsz", input.imgsz,
+                 "size of the input, pixels: one number, or height x width; auto: the model's own",
+                 {"img_size", "input_size"});
+    line.options.topic("computing");
+    line.options("threads", threads, "compute threads");
+    line.options("seed", seed, kSeedOfWeights);
+    line.add_device();
+    line.add_precision();
+    line.add_tuning();
+  }
+
+  /// Throws Error(usage) for options that do not go together.
+  void check(const CommandLine& line) const {
+    require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
+    require(show || !beside_roof, "roofline: shows a plan; write --plan --roofline");
+    require(show || line.compute_dtype() == DType::f32, "precision: is of a plan; write --plan precision=bf16");
+    require(show || !line.given("tuning"), "tuning: is of a plan; write --plan tuning=on");
+  }
+};
+
+/// Prints what the model is: its size, its input and what it tells apart.
+void show_model(const Checkpoint& checkpoint, const Type& inputs, std::int64_t parameters, Console& console) {
   const TaskKind task = checkpoint.config.task();
-  if (checkpoint.config.sequence) refuse_options(line, {"imgsz"}, checkpoint);
-  const Type inputs = checkpoint.config.sequence ? sequence_type(checkpoint.config, batch)
-                                                 : image_type(input.applied_to(checkpoint.config.preprocess), batch);
-  const std::int64_t parameters = parameter_count(checkpoint.model);
   console.say(text(checkpoint.config.model, "  ", thousands(parameters), " parameters  input ", inputs, "  ",
                    checkpoint.model.num_classes,
                    task == TaskKind::forecast   ? " values of " + checkpoint.config.sequence->target
@@ -132,8 +122,13 @@ int verb_info(const Words& words) {
     console.say(text("  columns: ", join(checkpoint.config.sequence->columns, ", ")));
   else if (!checkpoint.config.class_names.empty() && task != TaskKind::language)
     console.say(text("  classes: ", join(checkpoint.config.class_names, ", ")));
+}
+
+/// Makes the plan and prints its tasks.
+void show_planned(const Checkpoint& checkpoint, const Type& inputs, const InfoOptions& o, const CommandLine& line,
+                  Console& console) {
   const PlanOptions options = line.plan_options();
-  const auto show_planned = [&](const auto& make) {
+  const auto show = [&](const auto& make) {
     const auto begin = std::chrono::steady_clock::now();
     const Plan planned = make();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
@@ -142,22 +137,50 @@ int verb_info(const Words& words) {
                      line.compute_dtype() != DType::f32
                          ? text(", ", name(line.compute_dtype()), " in ", share, " % of the multiply-adds")
                          : ""));
-    (beside_roof ? show_roofline : show_plan)(planned, checkpoint.model.num_classes, console);
+    (o.beside_roof ? show_roofline : show_plan)(planned, checkpoint.model.num_classes, console);
   };
-  if (!show) {
-    if (!checkpoint.config.sequence) show_layers(checkpoint.model, inputs, console);
-    show_parameters(checkpoint, console);
-  } else if (mode == "infer") {
-    show_planned([&] { return inference_plan(checkpoint.model, inputs, options); });
+  if (o.mode == "infer") return show([&] { return inference_plan(checkpoint.model, inputs, options); });
+  refuse_sequence(checkpoint, "--plan mode=train");
+  SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
+  if (options.compute_dtype == DType::f16) optimizer.scale_losses();
+  show([&] {
+    return plan(training_step(checkpoint.model, optimizer, {}),
+                batch_types(o.batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]),
+                training_options(line.device(), options));
+  });
+}
+
+}  // namespace
+
+int verb_info(const Words& words) {
+  CommandLine line({"info",
+                    "shows the layers and parameters of a model, or its plan with kernels and times",
+                    "model",
+                    {"neurim info resnet18", "neurim info runs/classify/train --plan batch=8",
+                     "neurim info resnet50 --plan --roofline mode=train batch=16 imgsz=96"}});
+  InfoOptions o;
+  o.visit(line);
+  if (!line.parse(words)) return 0;
+  o.check(line);
+
+  initialize();
+  if (o.threads) set_threads(*o.threads);
+  Console console(line.console());
+  Checkpoint checkpoint = open_model(o.model, o.arch, o.input.imgsz, o.seed);
+  place(checkpoint.model, line.device());
+  say_notes(checkpoint, console);
+  const bool sequence = checkpoint.config.sequence.has_value();
+  if (o.input.imgsz && !sequence) check_size(checkpoint.model, *o.input.imgsz);
+  if (sequence) refuse_options(line, {"imgsz"}, checkpoint);
+  const Type inputs = sequence ? sequence_type(checkpoint.config, o.batch)
+                               : image_type(o.input.applied_to(checkpoint.config.preprocess), o.batch);
+  const std::int64_t parameters = parameter_count(checkpoint.model);
+  show_model(checkpoint, inputs, parameters, console);
+  if (o.show) {
+    show_planned(checkpoint, inputs, o, line, console);
   } else {
-    refuse_sequence(checkpoint, "--plan mode=train");
-    SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
-    if (options.compute_dtype == DType::f16) optimizer.scale_losses();
-    show_planned([&] {
-      return plan(training_step(checkpoint.model, optimizer, {}),
-                  batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]),
-                  training_options(line.device(), options));
-    });
+    if (!sequence) show_layers(checkpoint.model, inputs, console);
+    show_parameters(checkpoint, console);
   }
   console.event({{"event", "summary"}, {"model", checkpoint.config.model}, {"parameters", parameters}});
   return 0;

@@ -169,6 +169,43 @@ int predict_images(Namer& namer, const Images& asked, const std::string& save_cs
   return 0;
 }
 
+struct PredictOptions {
+  std::string model, arch, source, save_csv, reject = "none", prompt;
+  GenerateOptions generating;
+  std::int64_t seed = static_cast<std::int64_t>(generating.seed);
+  InputOptions input;
+  std::optional<std::int64_t> topk, threads;
+  double max_bad = LoaderOptions().max_bad;
+
+  void visit(CommandLine& line) {
+    line.options.topic("most used");
+    line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
+    line.options("arch", arch, kArchOfWeights);
+    line.options("source", source,
+                 "image, folder of images, or pattern such as 'photos/*.jpg'; series, by default the one of training");
+    line.options("topk", topk, "how many classes to name; by default 1, or all above their thresholds if multi-label");
+    line.options("reject", reject,
+                 "call an image unknown below this probability: a number, auto (training found it), none",
+                 {"reject_threshold"});
+    line.options("max_bad", max_bad,
+                 "unreadable images to tolerate: a share of all below 1, else a count; more end with exit code 3");
+    line.options("save_csv", save_csv, "file to write path, class and probability to, or the forecast");
+    input.visit(line.options);
+    line.options.topic("texts");
+    line.options("prompt", prompt,
+                 "text: what to go on with; by default a new line, or the first character of a model that knows none");
+    line.options("length", generating.length, "text: characters to write");
+    line.options("temperature", generating.temperature,
+                 "text: 1 draws as the model says, less what is likelier, 0 the likeliest");
+    line.options("seed", seed, "text: of the draws; elsewhere nothing is drawn");
+    line.options.topic("computing");
+    line.options("threads", threads, "compute threads");
+    line.add_device();
+    line.add_precision();
+    line.add_tuning();
+  }
+};
+
 }  // namespace
 
 int verb_predict(const Words& words) {
@@ -180,83 +217,54 @@ int verb_predict(const Words& words) {
                      "neurim predict model=runs/forecast/train source=sales.csv save_csv=next.csv",
                      "neurim predict model=runs/language/train prompt='Once' length=300 temperature=0.7"},
                     &more});
-  std::string model, arch, source, save_csv, reject = "none", prompt;
-  GenerateOptions generating;
-  auto seed = static_cast<std::int64_t>(generating.seed);
-  InputOptions input;
-  std::optional<std::int64_t> topk, threads;
-  double max_bad = LoaderOptions().max_bad;
-  line.options.topic("most used");
-  line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
-  line.options("arch", arch, kArchOfWeights);
-  line.options("source", source,
-               "image, folder of images, or pattern such as 'photos/*.jpg'; series, by default the one of training");
-  line.options("topk", topk, "how many classes to name; by default 1, or all above their thresholds if multi-label");
-  line.options("reject", reject,
-               "call an image unknown below this probability: a number, auto (training found it), none",
-               {"reject_threshold"});
-  line.options("max_bad", max_bad,
-               "unreadable images to tolerate: a share of all below 1, else a count; more end with exit code 3");
-  line.options("save_csv", save_csv, "file to write path, class and probability to, or the forecast");
-  input.visit(line.options);
-  line.options.topic("texts");
-  line.options("prompt", prompt,
-               "text: what to go on with; by default a new line, or the first character of a model that knows none");
-  line.options("length", generating.length, "text: characters to write");
-  line.options("temperature", generating.temperature,
-               "text: 1 draws as the model says, less what is likelier, 0 the likeliest");
-  line.options("seed", seed, "text: of the draws; elsewhere nothing is drawn");
-  line.options.topic("computing");
-  line.options("threads", threads, "compute threads");
-  line.add_device();
-  line.add_precision();
-  line.add_tuning();
+  PredictOptions o;
+  o.visit(line);
   if (!line.parse(words)) return 0;
-  require(!model.empty(), "the model is missing; give a run folder or a weights file: model=runs/classify/train");
-  if (!save_csv.empty()) {
-    check_can_write(save_csv);
+  require(!o.model.empty(), "the model is missing; give a run folder or a weights file: model=runs/classify/train");
+  if (!o.save_csv.empty()) {
+    check_can_write(o.save_csv);
     std::signal(SIGPIPE, SIG_IGN);  // the file gets all, also where nobody reads stdout any more
   }
-  require(!topk || *topk >= 1, "topk is ", topk.value_or(0), "; it is at least 1");
+  require(!o.topk || *o.topk >= 1, "topk is ", o.topk.value_or(0), "; it is at least 1");
 
   initialize();
-  if (threads) set_threads(*threads);
+  if (o.threads) set_threads(*o.threads);
   Console console(line.console());
-  const Checkpoint checkpoint = load_checkpoint(model, arch);
+  const Checkpoint checkpoint = load_checkpoint(o.model, o.arch);
   place(checkpoint.model, line.device());
   say_notes(checkpoint, console);
-  if (!save_csv.empty()) check_no_input(save_csv, files_of_model(model, checkpoint));
+  if (!o.save_csv.empty()) check_no_input(o.save_csv, files_of_model(o.model, checkpoint));
   const std::vector<std::string> of_images{"topk",          "reject", "imgsz",     "resize", "crop_pct",
                                            "interpolation", "decode", "precision", "max_bad"};
   const std::vector<std::string> of_texts{"prompt", "length", "temperature"};
   if (checkpoint.config.sequence) refuse_options(line, of_images, checkpoint);
   if (checkpoint.config.task() == TaskKind::language) {
     refuse_options(line, {"source", "save_csv"}, checkpoint);
-    generating.seed = static_cast<std::uint64_t>(seed);
-    return predict_text(checkpoint, prompt, generating, line, console);
+    o.generating.seed = static_cast<std::uint64_t>(o.seed);
+    return predict_text(checkpoint, o.prompt, o.generating, line, console);
   }
   refuse_options(line, of_texts, checkpoint);
   if (checkpoint.config.task() == TaskKind::forecast) {
     require(more.empty(), "there are ", 1 + more.size(),
             " sources, and a forecast goes on from one; leave the others out");
-    return predict_series(checkpoint, source, save_csv, line, console);
+    return predict_series(checkpoint, o.source, o.save_csv, line, console);
   }
-  require(!source.empty(), "the source is missing; give an image or a folder: source=photos");
-  const double threshold = reject_threshold(reject, checkpoint);
+  require(!o.source.empty(), "the source is missing; give an image or a folder: source=photos");
+  const double threshold = reject_threshold(o.reject, checkpoint);
   const std::vector<std::string>& classes = checkpoint.config.class_names;
-  if (reject != "none" && std::find(classes.begin(), classes.end(), kRejected) != classes.end())
+  if (o.reject != "none" && std::find(classes.begin(), classes.end(), kRejected) != classes.end())
     console.say(text("note: a class of the model is called ", kRejected,
                      ", as what is rejected: the field rejected tells them apart"));
-  require(!topk || !checkpoint.config.multi_label(), "topk is for models of one class an image, and ",
+  require(!o.topk || !checkpoint.config.multi_label(), "topk is for models of one class an image, and ",
           checkpoint.path.string(), " is multi-label: it names what is above the threshold of each class");
-  if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
+  if (o.input.imgsz) check_size(checkpoint.model, *o.input.imgsz);
   Images images;
-  add_images(source, images, console);
+  add_images(o.source, images, console);
   for (const std::string& further : more) add_images(further, images, console);
-  if (!save_csv.empty()) check_no_input(save_csv, images.files);
-  Namer namer(checkpoint, input.applied_to(checkpoint.config.preprocess), threshold, topk.value_or(1),
+  if (!o.save_csv.empty()) check_no_input(o.save_csv, images.files);
+  Namer namer(checkpoint, o.input.applied_to(checkpoint.config.preprocess), threshold, o.topk.value_or(1),
               line.plan_options());
-  return predict_images(namer, images, save_csv, reject != "none", max_bad, line, console);
+  return predict_images(namer, images, o.save_csv, o.reject != "none", o.max_bad, line, console);
 }
 
 }  // namespace neurim::cli

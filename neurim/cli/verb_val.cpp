@@ -97,6 +97,219 @@ Verdict evaluate(const Checkpoint& checkpoint, const Dataset& dataset, Split spl
   return verdict_of(evaluation, evaluation.kept(threshold), validation.bad());
 }
 
+struct ValOptions {
+  std::string model, arch, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "auto";
+  std::optional<std::int64_t> batch, workers, threads, split_seed;
+  std::optional<double> max_bad;
+  InputOptions input;
+  std::int64_t crops = 1;
+  bool exist_ok = false, allow_subset = false;
+
+  void visit(CommandLine& line) {
+    line.options.topic("most used");
+    line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
+    line.options("arch", arch, kArchOfWeights);
+    line.options("data", data, "images, series or text; by default those that it was trained on");
+    line.options("split", split, "train, val or test");
+    line.options("reject", reject, "how good the answers of at least this probability are: a number, auto, none",
+                 {"reject_threshold"});
+    line.options("batch", batch, "samples a step; by default as in training", {"batch_size", "b"});
+    input.visit(line.options);
+    line.options("crops", crops,
+                 "evaluate by the mean probabilities of 5 parts of each image (corners and centre), or of 10 "
+                 "with their mirror images");
+    line.options.topic("data");
+    line.options("split_seed", split_seed,
+                 "seed of the split where the data have none of their own; by default as in training");
+    line.options(
+        "classes", classes,
+        "what the model's classes are called, in the order of its outputs: a file with a name a line, or names "
+        "with commas; by default as the model says",
+        {"class_names", "labels"});
+    line.options("allow_subset", allow_subset,
+                 "whether the data may have fewer classes than the model, of which macro averages are then");
+    line.options("max_bad", max_bad,
+                 "unreadable images to tolerate: a share of all splits below 1, else a count; by default as in "
+                 "training");
+    line.options.topic("computing");
+    line.options("workers", workers, "threads that load images", {"j"});
+    line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
+    line.options("threads", threads, "compute threads");
+    line.options.topic("output");
+    line.options("project", project,
+                 "folder of the reports; auto: reports in the run, or of other weights in runs/classify and such");
+    line.options("name", run_name, "name of the report's folder, auto: the split; a number is added where it exists");
+    line.options("exist_ok", exist_ok, "write into an existing folder");
+    line.add_device();
+    line.add_precision();
+  }
+};
+
+/// One call of the verb: its options, the model, and those of the model's training that it goes on with.
+class Val {
+ public:
+  Val(ValOptions& o, CommandLine& line)
+      : o_(o),
+        line_(line),
+        part_(split_named(o.split)),
+        console_((initialize(), line.console())),
+        checkpoint_(load_checkpoint(o.model, o.arch)),
+        run_((checkpoint_.path / "../..").lexically_normal()) {
+    place(checkpoint_.model, line.device());
+    say_notes(checkpoint_, console_);
+    read_training();
+  }
+
+  int run() {
+    if (!checkpoint_.config.sequence) return run_images();
+    refuse_options(line_,
+                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "decode", "crops", "classes",
+                    "allow_subset", "workers", "loader", "max_bad", "split_seed", "precision"},
+                   checkpoint_);
+    const auto end = [&](std::int64_t samples, bool writes) { return end_dry_run(samples, writes); };
+    const auto save_report = [&](const Metrics& metrics, const std::function<void(const fs::path&)>& write) {
+      save(metrics, write);
+    };
+    return val_sequence(checkpoint_, options_, part_, line_.dry_run() ? DryRunOfVal(end) : DryRunOfVal(), save_report,
+                        console_);
+  }
+
+ private:
+  /// The options of the training, those that were given in their place, and where the report goes.
+  void read_training() {
+    Options named;
+    options_.visit(named);
+    named.read_yaml(checkpoint_.config.options, text(checkpoint_.path.string(), " (options)"));
+    of_training_ = o_.data.empty() || o_.data == options_.data;
+    if (!o_.data.empty()) options_.data = o_.data;
+    if (o_.batch) options_.batch = o_.batch;
+    if (!options_.batch) options_.batch = kBatch;
+    if (o_.workers) options_.workers = o_.workers;
+    if (!o_.loader.empty()) options_.loader = o_.loader;
+    if (o_.max_bad) options_.max_bad = *o_.max_bad;
+    if (o_.threads) options_.threads = o_.threads;
+    if (o_.split_seed) options_.split_seed = *o_.split_seed;
+    options_.device = text(line_.device());
+    if (line_.dry_run()) options_ = options_.without_files();
+    require(!options_.data.empty(), "data is missing; give what to evaluate by: data=PATH");
+    const TaskKind task = checkpoint_.config.task();
+    if (o_.project == "auto")
+      o_.project = reports_folder(is_there(run_ / "args.yaml") ? run_ : fs::path(default_project(task))).string();
+    if (o_.run_name == "auto") o_.run_name = o_.split;
+    options_.project = o_.project;
+    options_.name = o_.run_name;
+    options_.check();
+    if (task != TaskKind::language)  // a wrong one shows before the work
+      check_data_apart(options_.data, run_folder_to_make(o_.project, o_.run_name, o_.exist_ok));
+    if (o_.data.empty()) check_remembered_data(options_.data, checkpoint_.path, "give data=PATH");
+    if (options_.threads) set_threads(*options_.threads);
+  }
+
+  /// Writes the report. The metrics are printed by then, so that a full disk does not hide them; nor does it leave an
+  /// empty folder.
+  void save(const Metrics& metrics, const std::function<void(const fs::path&)>& write) {
+    fs::path folder;
+    try {
+      folder = make_run_folder(o_.project, o_.run_name, o_.exist_ok);
+      write(folder);
+    } catch (...) {
+      std::error_code ignored;
+      if (!o_.exist_ok && !folder.empty()) fs::remove(folder, ignored);  // where it is empty
+      console_.event(summary_json(metrics, {}, checkpoint_.path));
+      throw;
+    }
+    console_.say(text("Saved ", folder.string()));
+    console_.event(summary_json(metrics, folder, checkpoint_.path));
+  }
+
+  int end_dry_run(std::int64_t samples, bool writes) {
+    const fs::path folder = writes ? run_folder_to_make(o_.project, o_.run_name, o_.exist_ok) : fs::path();
+    return line_.end_dry_run(
+        console_,
+        text("evaluate by ", plural(samples, text(o_.split, " sample")),
+             writes ? text(", and write ", folder.string()) : ""),
+        {{"run", folder.string()}, {"model", checkpoint_.path.string()}, {"split", o_.split}, {"samples", samples}});
+  }
+
+  /// The images, whose classes are those of the model.
+  Dataset open_images() {
+    DatasetOptions dataset_options = dataset_of(options_);
+    dataset_options.class_names = checkpoint_.config.class_names;
+    dataset_options.multi_label = checkpoint_.config.multi_label();
+    if (!o_.classes.empty()) {
+      options_.classes = o_.classes;
+      dataset_options.class_names = classes_of(options_);
+      require(dataset_options.class_names.size() == checkpoint_.config.class_names.size(), "classes names ",
+              dataset_options.class_names.size(), " classes, the model has ", checkpoint_.config.class_names.size());
+    }
+    Dataset dataset = open_data(options_.data, dataset_options, console_);
+    if (dataset.size(part_) == 0)
+      fail(Fault::data, options_.data, ": has no ", o_.split, " split; it has ", splits_of(dataset));
+    check_classes(dataset, part_, options_.data, of_training_, o_.allow_subset, console_);
+    if (of_training_ && part_ != Split::train && is_there(run_ / "data.json") &&
+        !is_split_of_run(run_, dataset, Split::train) && !is_split_of_run(run_, dataset, part_))
+      console_.say(text("  data    the ", o_.split,
+                        " split is another than in training, as images came, went or were renamed, or by split_seed: "
+                        "it may hold images that the model was trained on"));
+    return dataset;
+  }
+
+  /// Prints what is evaluated, and refuses crops and sizes that this model or these options do not take.
+  Preprocess start(const Dataset& dataset) {
+    const bool multi_label = checkpoint_.config.multi_label();
+    require(o_.crops == 1 || !multi_label, "crops=", o_.crops, " is for models of one class an image, and ",
+            checkpoint_.path.string(), " is multi-label; leave it out");
+    const Preprocess preprocess = o_.input.applied_to(checkpoint_.config.preprocess);
+    if (o_.input.imgsz) check_size(checkpoint_.model, *o_.input.imgsz);
+    console_.say(text("neurim ", version(), "  val  ", checkpoint_.path.string(), "  ", options_.data, " (",
+                      thousands(dataset.size(part_)), ' ', o_.split, " images), input ", preprocess.channels, 'x',
+                      preprocess.height, 'x', preprocess.width));
+    if (const auto note = drawn_names_note(dataset.class_names()); note && !multi_label)
+      console_.say(text("  data    ", *note));
+    if (o_.crops != 1) check_crops(o_.crops, preprocess);
+    require(o_.crops == 1 || line_.compute_dtype() == DType::f32, "crops=", o_.crops,
+            " is evaluated in f32; leave out precision");
+    return preprocess;
+  }
+
+  int run_images() {
+    const double threshold = reject_threshold(o_.reject, checkpoint_);
+    const Dataset dataset = open_images();
+    options_ = options_.resolved(checkpoint_.model, dataset);
+    const Preprocess preprocess = start(dataset);
+    if (line_.dry_run()) {
+      Validation(checkpoint_.model, dataset, part_, preprocess, options_, line_.compute_dtype());  // opens the loader
+      return end_dry_run(dataset.size(part_), true);
+    }
+    const auto [metrics, table, kept, write, unreadable] = evaluate(checkpoint_, dataset, part_, preprocess, options_,
+                                                                    line_.compute_dtype(), static_cast<int>(o_.crops),
+                                                                    threshold, o_.allow_subset, console_);
+    for (const BadSample& one : unreadable) console_.say(text("  skipped: ", one.reason));
+    if (!unreadable.empty())
+      console_.say(text("  ", unreadable.size(), " of ", thousands(dataset.size(part_)),
+                        " images cannot be read and are skipped"));
+    console_.say_lines(std::string_view(table).substr(0, table.size() - 1));  // without the end of its last line
+    console_.say(metrics_line(metrics));
+    if (o_.reject != "none") {
+      console_.say(text("reject ", threshold, ": keeps ", fixed(kept.coverage * 100, 2), " % of the answers, of which ",
+                        fixed(kept.accuracy * 100, 2), " % are right"));
+      console_.event(
+          {{"event", "reject"}, {"threshold", threshold}, {"coverage", kept.coverage}, {"accuracy", kept.accuracy}});
+    }
+    save(metrics, write);
+    return 0;
+  }
+
+  ValOptions& o_;
+  CommandLine& line_;
+  const Split part_;
+  Console console_;
+  const Checkpoint checkpoint_;
+  const fs::path run_;  // of the checkpoint, if it is of one
+  TrainOptions options_;
+  bool of_training_ = false;  // whether the data are those of the training
+};
+
 }  // namespace
 
 int verb_val(const Words& words) {
@@ -105,168 +318,11 @@ int verb_val(const Words& words) {
                     "model data",
                     {"neurim val model=runs/classify/train", "neurim val model=best.safetensors data=photos split=test",
                      "neurim val runs/classify/train reject=auto --json"}});
-  std::string model, arch, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "auto";
-  std::optional<std::int64_t> batch, workers, threads, split_seed;
-  std::optional<double> max_bad;
-  InputOptions input;
-  std::int64_t crops = 1;
-  bool exist_ok = false, allow_subset = false;
-  line.options.topic("most used");
-  line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
-  line.options("arch", arch, kArchOfWeights);
-  line.options("data", data, "images, series or text; by default those that it was trained on");
-  line.options("split", split, "train, val or test");
-  line.options("reject", reject, "how good the answers of at least this probability are: a number, auto, none",
-               {"reject_threshold"});
-  line.options("batch", batch, "samples a step; by default as in training", {"batch_size", "b"});
-  input.visit(line.options);
-  line.options("crops", crops,
-               "evaluate by the mean probabilities of 5 parts of each image (corners and centre), or of 10 "
-               "with their mirror images");
-  line.options.topic("data");
-  line.options("split_seed", split_seed,
-               "seed of the split where the data have none of their own; by default as in training");
-  line.options("classes", classes,
-               "what the model's classes are called, in the order of its outputs: a file with a name a line, or names "
-               "with commas; by default as the model says",
-               {"class_names", "labels"});
-  line.options("allow_subset", allow_subset,
-               "whether the data may have fewer classes than the model, of which macro averages are then");
-  line.options("max_bad", max_bad,
-               "unreadable images to bear: a share of all splits below 1, else a count; by default as in training");
-  line.options.topic("computing");
-  line.options("workers", workers, "threads that load images", {"j"});
-  line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
-  line.options("threads", threads, "compute threads");
-  line.options.topic("output");
-  line.options("project", project,
-               "folder of the reports; auto: reports in the run, or of other weights in runs/classify and such");
-  line.options("name", run_name, "name of the report's folder, auto: the split; a number is added where it exists");
-  line.options("exist_ok", exist_ok, "write into an existing folder");
-  line.add_device();
-  line.add_precision();
+  ValOptions o;
+  o.visit(line);
   if (!line.parse(words)) return 0;
-  require(!model.empty(), "the model is missing; give a run folder or a weights file: model=runs/classify/train");
-  const Split part = split_named(split);
-
-  initialize();
-  Console console(line.console());
-  const Checkpoint checkpoint = load_checkpoint(model, arch);
-  place(checkpoint.model, line.device());
-  say_notes(checkpoint, console);
-  const bool multi_label = checkpoint.config.multi_label();
-  TrainOptions options;
-  Options named;
-  options.visit(named);
-  named.read_yaml(checkpoint.config.options, text(checkpoint.path.string(), " (options)"));
-  const bool of_training = data.empty() || data == options.data;
-  if (!data.empty()) options.data = data;
-  if (batch) options.batch = batch;
-  if (!options.batch) options.batch = kBatch;
-  if (workers) options.workers = workers;
-  if (!loader.empty()) options.loader = loader;
-  if (max_bad) options.max_bad = *max_bad;
-  if (threads) options.threads = threads;
-  if (split_seed) options.split_seed = *split_seed;
-  options.device = text(line.device());
-  if (line.dry_run()) options = options.without_files();
-  require(!options.data.empty(), "data is missing; give what to evaluate by: data=PATH");
-  const TaskKind task = checkpoint.config.task();
-  const fs::path run = (checkpoint.path / "../..").lexically_normal();  // if it is one
-  if (project == "auto")
-    project = reports_folder(is_there(run / "args.yaml") ? run : fs::path(default_project(task))).string();
-  if (run_name == "auto") run_name = split;
-  options.project = project;
-  options.name = run_name;
-  options.check();
-  if (task != TaskKind::language)  // a wrong one shows before the work
-    check_data_apart(options.data, run_folder_to_make(project, run_name, exist_ok));
-  if (data.empty()) check_remembered_data(options.data, checkpoint.path, "give data=PATH");
-  if (options.threads) set_threads(*options.threads);
-  // The figures are told by then, so that a full disk does not hide them; nor does it leave an empty folder.
-  const auto save = [&](const Metrics& metrics, const std::function<void(const fs::path&)>& write) {
-    fs::path folder;
-    try {
-      folder = make_run_folder(project, run_name, exist_ok);
-      write(folder);
-    } catch (...) {
-      std::error_code ignored;
-      if (!exist_ok && !folder.empty()) fs::remove(folder, ignored);  // where it is empty
-      console.event(summary_json(metrics, {}, checkpoint.path));
-      throw;
-    }
-    console.say(text("Saved ", folder.string()));
-    console.event(summary_json(metrics, folder, checkpoint.path));
-  };
-  const auto end_dry_run = [&](std::int64_t samples, bool writes) {
-    const fs::path folder = writes ? run_folder_to_make(project, run_name, exist_ok) : fs::path();
-    return line.end_dry_run(
-        console,
-        text("evaluate by ", plural(samples, text(split, " sample")),
-             writes ? text(", and write ", folder.string()) : ""),
-        {{"run", folder.string()}, {"model", checkpoint.path.string()}, {"split", split}, {"samples", samples}});
-  };
-  if (checkpoint.config.sequence) {
-    refuse_options(line,
-                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "decode", "crops", "classes",
-                    "allow_subset", "workers", "loader", "max_bad", "split_seed", "precision"},
-                   checkpoint);
-    return val_sequence(checkpoint, options, part, line.dry_run() ? end_dry_run : DryRunOfVal(), save, console);
-  }
-  const double threshold = reject_threshold(reject, checkpoint);
-
-  DatasetOptions dataset_options = dataset_of(options);
-  dataset_options.class_names = checkpoint.config.class_names;
-  dataset_options.multi_label = multi_label;
-  if (!classes.empty()) {
-    options.classes = classes;
-    dataset_options.class_names = classes_of(options);
-    require(dataset_options.class_names.size() == checkpoint.config.class_names.size(), "classes names ",
-            dataset_options.class_names.size(), " classes, the model has ", checkpoint.config.class_names.size());
-  }
-  const Dataset dataset = open_data(options.data, dataset_options, console);
-  if (dataset.size(part) == 0)
-    fail(Fault::data, options.data, ": has no ", split, " split; it has ", splits_of(dataset));
-  check_classes(dataset, part, options.data, of_training, allow_subset, console);
-  if (of_training && part != Split::train && is_there(run / "data.json") &&
-      !is_split_of_run(run, dataset, Split::train) && !is_split_of_run(run, dataset, part))
-    console.say(text("  data    the ", split,
-                     " split is another than in training, as images came, went or were renamed, or by split_seed: "
-                     "it may hold images that the model was trained on"));
-  options = options.resolved(checkpoint.model, dataset);
-  require(crops == 1 || !multi_label, "crops=", crops, " is for models of one class an image, and ",
-          checkpoint.path.string(), " is multi-label; leave it out");
-  const Preprocess preprocess = input.applied_to(checkpoint.config.preprocess);
-  if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
-  console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
-                   thousands(dataset.size(part)), ' ', split, " images), input ", preprocess.channels, 'x',
-                   preprocess.height, 'x', preprocess.width));
-  if (const auto note = drawn_names_note(dataset.class_names()); note && !multi_label)
-    console.say(text("  data    ", *note));
-  if (crops != 1) check_crops(crops, preprocess);
-  require(crops == 1 || line.compute_dtype() == DType::f32, "crops=", crops,
-          " is evaluated in f32; leave out precision");
-  if (line.dry_run()) {
-    Validation(checkpoint.model, dataset, part, preprocess, options, line.compute_dtype());  // opens the loader
-    return end_dry_run(dataset.size(part), true);
-  }
-  const auto [metrics, table, kept, write, unreadable] = evaluate(checkpoint, dataset, part, preprocess, options,
-                                                                  line.compute_dtype(), static_cast<int>(crops),
-                                                                  threshold, allow_subset, console);
-  for (const BadSample& one : unreadable) console.say(text("  skipped: ", one.reason));
-  if (!unreadable.empty())
-    console.say(
-        text("  ", unreadable.size(), " of ", thousands(dataset.size(part)), " images cannot be read and are skipped"));
-  console.say_lines(std::string_view(table).substr(0, table.size() - 1));  // without the end of its last line
-  console.say(metrics_line(metrics));
-  if (reject != "none") {
-    console.say(text("reject ", threshold, ": keeps ", fixed(kept.coverage * 100, 2), " % of the answers, of which ",
-                     fixed(kept.accuracy * 100, 2), " % are right"));
-    console.event(
-        {{"event", "reject"}, {"threshold", threshold}, {"coverage", kept.coverage}, {"accuracy", kept.accuracy}});
-  }
-  save(metrics, write);
-  return 0;
+  require(!o.model.empty(), "the model is missing; give a run folder or a weights file: model=runs/classify/train");
+  return Val(o, line).run();
 }
 
 }  // namespace neurim::cli

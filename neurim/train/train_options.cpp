@@ -296,7 +296,7 @@ void TrainOptions::visit(Options& o) {
     {"class_names", "labels"});
   o("group_by", group_by, "column of the table whose equal values are never separated");
   o("multi_label", multi_label, "whether an image may have several classes, in a table such as cat|dog, or none");
-  o("max_bad", max_bad, "unreadable images to bear: a share of all splits below 1, else a count");
+  o("max_bad", max_bad, "unreadable images to tolerate: a share of all splits below 1, else a count");
   o.topic("images");
   o("in_chans", in_chans, "channels of the model's input: gray, la, rgb, rgba (la and rgba keep alpha) or a number",
     {"channels"});

@@ -139,6 +139,64 @@ void recurrence_body(const Op& base, std::span<const View> in, std::span<const V
   }
 }
 
+/// The gradients of an LSTM cell's gates before their activations, `d`, of its state before the step, `dc`, which comes
+/// as that of the state after it, and of the peepholes; `dinner` is that of the output.
+void lstm_grad(const Vector& gate, const Vector& c, const Vector& c_before, const View* peephole, const Vector& dinner,
+               Vector& dc, Vector& d, Vector& dpeep) {
+  const std::size_t H = c.size();
+  const auto peep = [&](std::size_t which, std::size_t u) {
+    return peephole ? (*peephole)[static_cast<std::int64_t>(which * H + u)] : 0.0;
+  };
+  for (std::size_t u = 0; u < H; ++u) {
+    const double i = gate[u], f = gate[H + u], g = gate[2 * H + u], o = gate[3 * H + u];
+    double &di = d[u], &df = d[H + u], &dg = d[2 * H + u], &d_o = d[3 * H + u];
+    const double squashed = std::tanh(c[u]);
+    d_o = dinner[u] * squashed * o * (1 - o);
+    dc[u] += dinner[u] * o * (1 - squashed * squashed) + d_o * peep(2, u);
+    di = dc[u] * g * i * (1 - i);
+    df = dc[u] * c_before[u] * f * (1 - f);
+    dg = dc[u] * i * (1 - g * g);
+    if (peephole) {
+      dpeep[u] += di * c_before[u];
+      dpeep[H + u] += df * c_before[u];
+      dpeep[2 * H + u] += d_o * c[u];
+    }
+    dc[u] = dc[u] * f + di * peep(0, u) + df * peep(1, u);
+  }
+}
+
+/// The gradients of a GRU cell's gates before their activations, `d`, and of its state before the step, `dstate`. Gives
+/// those of the products with that state, of which gate n's is another. `keep` is what gate n's product was.
+Vector gru_grad(const Vector& weight, bool reset_after, const Vector& gate, const Vector& keep, const Vector& h,
+                const Vector& dh, Vector& d, Vector& dstate) {
+  const std::size_t H = keep.size();
+  const auto gate_of = [H](const Vector& all, std::size_t g) {
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(g * H);
+    return Vector(first, first + static_cast<std::ptrdiff_t>(H));
+  };
+  for (std::size_t u = 0; u < H; ++u) {
+    const double z = gate[H + u], fresh = gate[2 * H + u];
+    d[H + u] = dh[u] * (h[u] - fresh) * z * (1 - z);
+    d[2 * H + u] = dh[u] * (1 - z) * (1 - fresh * fresh);
+    dstate[u] = dh[u] * z;
+  }
+  Vector through(H);  // to what gate n hears
+  if (!reset_after) add_transposed(weight, static_cast<std::int64_t>(2 * H), gate_of(d, 2), through);
+  Vector heard = d;
+  for (std::size_t u = 0; u < H; ++u) {
+    const double r = gate[u], dn = d[2 * H + u];
+    const double dr = reset_after ? dn * keep[u] : through[u] * h[u];
+    d[u] = heard[u] = dr * r * (1 - r);
+    if (reset_after)
+      heard[2 * H + u] = dn * r;
+    else
+      dstate[u] += through[u] * r;
+  }
+  for (std::size_t g = 0; g < (reset_after ? 3 : 2); ++g)
+    add_transposed(weight, static_cast<std::int64_t>(g * H), gate_of(heard, g), dstate);
+  return heard;
+}
+
 void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<const View> out, std::uint32_t& status) {
   const auto& op = static_cast<const RecurrenceGrad&>(base);
   const RecurrenceGrad::Places p = op.places();
@@ -150,10 +208,6 @@ void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<co
   const View& dgates = out[0];
   const bool lstm = op.cell == Cell::lstm, gru = op.cell == Cell::gru, relu = op.options.nonlinearity == "relu";
   const std::int64_t H = hidden;
-  const auto gate_of = [H](const Vector& all, std::int64_t g) {
-    const auto first = all.begin() + g * H;
-    return Vector(first, first + H);
-  };
   for (std::int64_t n = 0; n < batch; ++n) {
     Vector dh = row(at(in, p.dh), n, outputs), dc = row(at(in, p.dc), n, lstm ? H : 0);
     Vector dpeep(place(peephole ? 3 * H : 0)), dbias(place((count + gru) * H));
@@ -168,50 +222,12 @@ void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<co
       if (dprojected) set_row(*dprojected, from, dh);
       if (!weight_hr.empty()) dinner.assign(place(H), 0), add_transposed(weight_hr, 0, dh, dinner);
       if (lstm) {
-        const Vector gate = row(gates, from, 4 * H), c = row(saved, from, H);
         const Vector c_before = s == 0 ? row(at(in, p.c0), n, H) : row(saved, before, H);
-        const auto peep = [&](std::int64_t which, std::size_t u) {
-          return peephole ? (*peephole)[which * H + static_cast<std::int64_t>(u)] : 0.0;
-        };
-        for (std::size_t u = 0; u < place(H); ++u) {
-          const double i = gate[u], f = gate[place(H) + u], g = gate[place(2 * H) + u], o = gate[place(3 * H) + u];
-          double &di = d[u], &df = d[place(H) + u], &dg = d[place(2 * H) + u], &d_o = d[place(3 * H) + u];
-          const double squashed = std::tanh(c[u]);
-          d_o = dinner[u] * squashed * o * (1 - o);
-          dc[u] += dinner[u] * o * (1 - squashed * squashed) + d_o * peep(2, u);
-          di = dc[u] * g * i * (1 - i);
-          df = dc[u] * c_before[u] * f * (1 - f);
-          dg = dc[u] * i * (1 - g * g);
-          if (peephole) {
-            dpeep[u] += di * c_before[u];
-            dpeep[place(H) + u] += df * c_before[u];
-            dpeep[place(2 * H) + u] += d_o * c[u];
-          }
-          dc[u] = dc[u] * f + di * peep(0, u) + df * peep(1, u);
-        }
+        lstm_grad(row(gates, from, 4 * H), row(saved, from, H), c_before, peephole, dinner, dc, d, dpeep);
         add_transposed(weight, 0, d, dstate);
       } else if (gru) {
-        const Vector gate = row(gates, from, 3 * H), keep = row(saved, from, H);
-        for (std::size_t u = 0; u < place(H); ++u) {
-          const double z = gate[place(H) + u], fresh = gate[place(2 * H) + u];
-          d[place(H) + u] = dh[u] * (h[u] - fresh) * z * (1 - z);
-          d[place(2 * H) + u] = dh[u] * (1 - z) * (1 - fresh * fresh);
-          dstate[u] = dh[u] * z;
-        }
-        Vector through(place(H));  // to what gate n hears
-        if (!op.options.reset_after) add_transposed(weight, 2 * H, gate_of(d, 2), through);
-        Vector heard = d;
-        for (std::size_t u = 0; u < place(H); ++u) {
-          const double r = gate[u], dn = d[place(2 * H) + u];
-          const double dr = op.options.reset_after ? dn * keep[u] : through[u] * h[u];
-          d[u] = heard[u] = dr * r * (1 - r);
-          if (op.options.reset_after)
-            heard[place(2 * H) + u] = dn * r;
-          else
-            dstate[u] += through[u] * r;
-        }
-        for (std::int64_t g = 0; g < (op.options.reset_after ? 3 : 2); ++g)
-          add_transposed(weight, g * H, gate_of(heard, g), dstate);
+        const Vector heard = gru_grad(weight, op.options.reset_after, row(gates, from, 3 * H), row(saved, from, H), h,
+                                      dh, d, dstate);
         for (std::size_t u = 0; u < place(H); ++u) dbias[place(3 * H) + u] += heard[place(2 * H) + u];
         set_row(*dhidden, from, heard);
       } else {

@@ -96,74 +96,100 @@ std::vector<std::uint8_t> read_images(const NpyArray& array, const std::string& 
   return pixels;
 }
 
-}  // namespace
-
-bool is_arrays(const std::string& path) { return !npz_of(path).empty() || npy_files(path).size() >= 2; }
-
-Listing open_arrays(const std::string& path, const DatasetOptions& options) {
-  const std::string npz = npz_of(path);
-  const auto file_of = [&](const std::string& name) { return npz.empty() ? (fs::path(path) / name).string() : npz; };
-  const auto where = [&](const std::string& name) { return npz.empty() ? file_of(name) : text(npz, "[", name, "]"); };
-  // Only the heads: an archive may unpack to anything, so what they say is compared first.
-  std::map<std::string, NpyArray> arrays;
-  if (!npz.empty()) {
-    arrays = naming([&] { return npz; },
-                    [&] {
-                      return parse_npz_heads(bytes_of_file(npz),
-                                             [](const std::string& name) { return role_of(name).has_value(); });
-                    });
-  } else {
-    for (const fs::path& file : npy_files(path))
-      arrays[file.filename().string()] = naming([&] { return file.string(); },
-                                                [&] { return parse_npy_head(bytes_of_file(file.string())); });
+/// The arrays of an archive, or of the .npy files of a folder, by their names. Their heads alone are read at first: an
+/// archive may unpack to anything, so what they say is compared before.
+class Arrays {
+ public:
+  explicit Arrays(const std::string& path) : path_(path), npz_(npz_of(path)) {
+    if (npz_.empty()) {
+      for (const fs::path& file : npy_files(path))
+        heads_[file.filename().string()] = naming([&] { return file.string(); },
+                                                  [&] { return parse_npy_head(bytes_of_file(file.string())); });
+      return;
+    }
+    const auto has_role = [](const std::string& name) { return role_of(name).has_value(); };
+    heads_ = naming([&] { return npz_; }, [&] { return parse_npz_heads(bytes_of_file(npz_), has_role); });
   }
-  const auto whole = [&](const std::string& name) {
+
+  const std::map<std::string, NpyArray>& heads() const { return heads_; }
+  Role role(const std::string& name) const { return *role_of(npz_.empty() ? fs::path(name).stem().string() : name); }
+  /// Where an array is, for messages.
+  std::string where(const std::string& name) const { return npz_.empty() ? file_of(name) : text(npz_, "[", name, "]"); }
+
+  /// All of an array.
+  NpyArray whole(const std::string& name) const {
     const std::string file = file_of(name);
     NpyArray array = naming(
         [&] { return file; },
         [&] {
           const Bytes bytes = bytes_of_file(file);
-          if (npz.empty()) return parse_npy(bytes);
+          if (npz_.empty()) return parse_npy(bytes);
           return std::move(parse_npz(bytes, [&](const std::string& one) { return one == name; })[name]);
         });
-    if (array.shape != arrays.at(name).shape)
+    if (array.shape != heads_.at(name).shape)
       fail(Fault::data, file, ": has changed while it was read; leave it alone while it is used");
     return array;
-  };
+  }
+
+ private:
+  std::string file_of(const std::string& name) const { return npz_.empty() ? (fs::path(path_) / name).string() : npz_; }
+
+  std::string path_, npz_;
+  std::map<std::string, NpyArray> heads_;
+};
+
+/// The names of the arrays of each split.
+struct NamedSplits {
   std::map<Split, std::string> images, labels;
-  for (const auto& [name, array] : arrays) {
-    const Role role = *role_of(npz.empty() ? fs::path(name).stem().string() : name);
-    const auto [other, is_new] = (role.labels ? labels : images).emplace(role.split, name);
+};
+
+/// Finds images and labels by the names of the arrays. Throws Error(data) where they do not go together.
+NamedSplits splits_of(const Arrays& arrays, const std::string& path) {
+  NamedSplits named;
+  for (const auto& [name, array] : arrays.heads()) {
+    const Role role = arrays.role(name);
+    const auto [other, is_new] = (role.labels ? named.labels : named.images).emplace(role.split, name);
     if (!is_new)
       fail(Fault::data, path, ": ", other->second, " and ", name, " are both the ", role.labels ? "labels" : "images",
            " of ", role.split, "; leave one of them");
   }
-  if (images.empty())
+  if (named.images.empty())
     fail(Fault::data, path, ": no array is called x_train, train_images or images; name them so in numpy.savez");
-  for (const auto& [split, name] : images) {
-    if (!labels.contains(split))
-      fail(Fault::data, where(name), ": there are no labels for these images; add y_", split, " or ", split, "_labels");
-    const NpyArray &x = arrays.at(name), &y = arrays.at(labels.at(split));
+  for (const auto& [split, name] : named.images) {
+    if (!named.labels.contains(split))
+      fail(Fault::data, arrays.where(name), ": there are no labels for these images; add y_", split, " or ", split,
+           "_labels");
+    const std::string& labels = named.labels.at(split);
+    const NpyArray &x = arrays.heads().at(name), &y = arrays.heads().at(labels);
     if (x.shape.empty() || y.shape.empty() || y.shape[0] != x.shape[0] ||
         y.count() != static_cast<std::size_t>(y.shape[0]))
-      fail(Fault::data, where(name), ": has the shape ", shape_text(x), ", but ", labels.at(split), " has ",
-           shape_text(y), "; labels are one integer an image: of one-hot rows save y.argmax(1)");
+      fail(Fault::data, arrays.where(name), ": has the shape ", shape_text(x), ", but ", labels, " has ", shape_text(y),
+           "; labels are one integer an image: of one-hot rows save y.argmax(1)");
   }
+  return named;
+}
 
+}  // namespace
+
+bool is_arrays(const std::string& path) { return !npz_of(path).empty() || npy_files(path).size() >= 2; }
+
+Listing open_arrays(const std::string& path, const DatasetOptions& options) {
+  const Arrays arrays(path);
+  const auto [images, labels] = splits_of(arrays, path);
   Listing listing;
   std::vector<MemorySource::Part> parts;
   ImageSize size;
   std::int64_t classes = 0;
   for (const auto& [split, name] : images) {
-    const NpyArray of = whole(labels.at(split));
+    const NpyArray of = arrays.whole(labels.at(split));
+    const std::string where = arrays.where(name);
     ImageSize found;
-    std::vector<std::uint8_t> pixels = read_images(whole(name), where(name), found, listing.notes);
+    std::vector<std::uint8_t> pixels = read_images(arrays.whole(name), where, found, listing.notes);
     if (!parts.empty() && found != size)
-      fail(Fault::data, where(name), ": images of ", found.height, " x ", found.width, " x ", found.channels,
-           " beside ", size.height, " x ", size.width, " x ", size.channels, " in ", parts[0].path,
-           "; they are of different sets");
+      fail(Fault::data, where, ": images of ", found.height, " x ", found.width, " x ", found.channels, " beside ",
+           size.height, " x ", size.width, " x ", size.channels, " in ", parts[0].path, "; they are of different sets");
     size = found;
-    parts.push_back({where(name), static_cast<std::int64_t>(listing.labels.size()), std::move(pixels)});
+    parts.push_back({where, static_cast<std::int64_t>(listing.labels.size()), std::move(pixels)});
     for (std::size_t i = 0; i < of.count(); ++i) {
       const std::int64_t label = of.at(i);
       if (label < 0 || label >= kMostClasses)
@@ -181,7 +207,7 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options) {
   std::error_code error;
   listing.class_names = names_beside(fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path());
   if (listing.class_names.empty())
-    listing.class_names = numbered_classes(listing, where(labels.at(images.begin()->first)), options);
+    listing.class_names = numbered_classes(listing, arrays.where(labels.at(images.begin()->first)), options);
   if (static_cast<std::int64_t>(listing.class_names.size()) < classes)
     fail(Fault::data, path, ": labels.txt names ", listing.class_names.size(), " classes, but the labels are 0 to ",
          classes - 1, "; one name a line");

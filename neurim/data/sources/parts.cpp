@@ -294,6 +294,35 @@ void Gathered::add(Split split, const std::string& label, double weight, const s
   groups_.push_back(group);
 }
 
+/// Puts classes that are all integers into numeric order, and says so.
+static void sort_numbers(std::vector<std::string>& classes, bool says_so, std::vector<std::string>& notes) {
+  if (classes.empty() || !std::all_of(classes.begin(), classes.end(), integer)) return;
+  std::sort(classes.begin(), classes.end(), [](const auto& a, const auto& b) { return *integer(a) < *integer(b); });
+  std::vector<std::int64_t> numbers;
+  for (const std::string& name : classes) numbers.push_back(*integer(name));
+  const std::vector<std::string> lacking = gaps(numbers);
+  if (says_so)
+    notes.push_back(text("all labels are integers: classes are in numeric order, from ", classes.front(), " to ",
+                         classes.back(), lacking.empty() ? "" : text(", without ", listed(lacking))));
+}
+
+/// Notes the splits without images of some classes; `classes_of` has the classes of each label.
+void Gathered::note_missing_classes(const std::vector<std::string>& classes,
+                                    const std::vector<std::set<std::int64_t>>& classes_of, Listing& listing) const {
+  for (const Split split : {Split::val, Split::test}) {
+    std::set<std::int64_t> there;
+    for (const std::int64_t item : listing[split]) {
+      const std::set<std::int64_t>& set = classes_of[labels_[item]];
+      there.insert(set.begin(), set.end());
+    }
+    if (there.empty() || there.size() >= classes.size()) continue;
+    std::size_t lacking = 0;
+    while (there.contains(static_cast<std::int64_t>(lacking))) ++lacking;
+    listing.notes.push_back(text(split, " has no images of ", classes.size() - there.size(), " of the ", classes.size(),
+                                 " classes, such as ", classes[lacking]));
+  }
+}
+
 Listing Gathered::finish(const std::string& path, const DatasetOptions& options, bool multi_label) const {
   Listing listing;
   if (!multi_label && options.class_names.empty())
@@ -335,15 +364,7 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options,
         fail(Fault::data, path, ": ", split, " has the classes [", listed({names.begin(), names.end()}),
              "], but train has [", listed(known), "]; correct the labels or the splits of [", listed(unknown), "]");
   }
-  if (!known.empty() && std::all_of(known.begin(), known.end(), integer)) {
-    std::sort(known.begin(), known.end(), [](const auto& a, const auto& b) { return *integer(a) < *integer(b); });
-    std::vector<std::int64_t> numbers;
-    for (const std::string& name : known) numbers.push_back(*integer(name));
-    const std::vector<std::string> lacking = gaps(numbers);
-    if (!of_all_splits)
-      listing.notes.push_back(text("all labels are integers: classes are in numeric order, from ", known.front(),
-                                   " to ", known.back(), lacking.empty() ? "" : text(", without ", listed(lacking))));
-  }
+  sort_numbers(known, !of_all_splits, listing.notes);
   std::map<std::string, std::int64_t> number_of;
   for (std::size_t c = 0; c < known.size(); ++c) number_of[known[c]] = static_cast<std::int64_t>(c);
   std::vector<std::set<std::int64_t>> classes_of(index_.size());  // of each text
@@ -358,20 +379,7 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options,
   }
   listing.label_sets.resize(set_numbers.size());
   for (const auto& [set, number] : set_numbers) listing.label_sets[number].assign(set.begin(), set.end());
-  if (!of_all_splits)
-    for (const Split split : {Split::val, Split::test}) {
-      std::set<std::int64_t> there;
-      for (const std::int64_t item : listing[split]) {
-        const std::int64_t label = labels_[item];
-        const std::set<std::int64_t>& set = classes_of[label];
-        there.insert(set.begin(), set.end());
-      }
-      if (there.empty() || there.size() >= known.size()) continue;
-      std::size_t lacking = 0;
-      while (there.contains(static_cast<std::int64_t>(lacking))) ++lacking;
-      listing.notes.push_back(text(split, " has no images of ", known.size() - there.size(), " of the ", known.size(),
-                                   " classes, such as ", known[lacking]));
-    }
+  if (!of_all_splits) note_missing_classes(known, classes_of, listing);
   listing.class_names = std::move(known);
   listing.spellings = spellings.several();
   if (std::any_of(weights_.begin(), weights_.end(), [](double weight) { return weight != 1; }))

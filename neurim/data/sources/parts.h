@@ -77,6 +77,8 @@ class Gathered {
 
  private:
   std::string measurements(std::vector<std::string>& notes) const;
+  void note_missing_classes(const std::vector<std::string>& classes,
+                            const std::vector<std::set<std::int64_t>>& classes_of, Listing& listing) const;
 
   std::map<std::string, std::int64_t, std::less<>> index_;  // of each text
   std::vector<std::int64_t> labels_;

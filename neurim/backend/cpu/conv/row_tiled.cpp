@@ -57,6 +57,10 @@ struct Stage {
   }  ///< of x
   /// Whether a depthwise convolution pads its rows first: copying wide ones would cost more than it saves.
   bool pads() const { return kind == depthwise && (shape.kernel[1] > 3 || shape.out_width < 16); }
+  /// The bias of `blocks` blocks from `block` on; `to` has zeros for the channels that are not there.
+  void copy_bias(const float* all, std::int64_t block, std::int64_t blocks, float* to) const {
+    std::copy_n(all + block * kLanes, std::min(blocks * kLanes, out_channels - block * kLanes), to);
+  }
   /// The rows [first, last) of x that rows [first, last) of y read.
   std::int64_t first_row(std::int64_t row) const {
     return std::max<std::int64_t>(row * shape.stride[0] - shape.pad[0], 0);
@@ -342,9 +346,7 @@ struct Bands {
     for (std::int64_t block = task.first_block; block < task.end_block(stage); block += step) {
       const std::int64_t blocks = std::min(step, task.end_block(stage) - block);
       alignas(64) float biases[2 * kLanes] = {};
-      if (stage.bias >= 0)
-        std::copy_n(in(stage.bias) + block * kLanes, std::min(blocks * kLanes, stage.out_channels - block * kLanes),
-                    biases);
+      if (stage.bias >= 0) stage.copy_bias(in(stage.bias), block, blocks, biases);
       float* const y = apart ? scratch + made
                              : element(to.data, to.at(block) + (first - to.base) * stage.row_size(), stage.rounds);
       // Where the rows stand in the whole tensor.
