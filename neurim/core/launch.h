@@ -7,10 +7,9 @@
 
 namespace neurim {
 
-/// The data of one call. Pointers are device pointers. `scratch` is memory of the call's own, `own` of the thread that
-/// runs a task, see Launch::workspace; `stream` is the native stream of the device or null; a kernel that meets bad
-/// data or a device fault sets bits in
-/// `*status` and does not throw.
+/// The data of one call. Pointers are device pointers. `scratch` belongs to the call, `workspace` to the thread that
+/// runs a task (Launch::workspace). `stream` is the native stream of the device, or null. A kernel that finds bad data
+/// or a device fault sets bits in `*status` and does not throw.
 struct Args {
   std::span<void* const> in, out;
   void *scratch = nullptr, *workspace = nullptr;
@@ -25,27 +24,28 @@ enum Status : std::uint32_t {
   kStatusOutOfMemory = 4,  ///< a library that a kernel calls could not allocate
 };
 
-/// A kernel prepared for one request. Its tasks may run at once and on any thread; the cut into tasks is fixed when it
-/// is prepared, so that the numbers never depend on the number of threads. A second phase of `joins` tasks, numbered
-/// from `tasks` on, begins when all of the first have ended: for reductions across tasks, joined in a fixed order. An
-/// empty launch means: not for me.
+/// A kernel prepared for one request. Its tasks may run at the same time and on any thread. The cut into tasks is fixed
+/// when the kernel is prepared, so that results never depend on the number of threads. A reduction phase of
+/// `reduction_tasks` tasks, numbered from `tasks` on, begins when all tasks of the first phase have ended; it combines
+/// their results in a fixed order. An empty launch means that the kernel declined.
 struct Launch {
   void (*run)(const void* self, const Args& args, int task) noexcept = nullptr;
   std::shared_ptr<const void> self = nullptr;
   int tasks = 1;
   int reduction_tasks = 0;
-  int max_concurrency = 0;    ///< tasks that may run at once; 0: any number
-  std::size_t workspace = 0;  ///< bytes of Args::workspace, which is the thread's in all calls and so in its cache; of
-                              ///< launches with places
+  int max_concurrency = 0;  ///< tasks that may run at the same time; 0: any number
+  /// Bytes of Args::workspace, of launches with max_concurrency. All launches of a plan share a thread's workspace,
+  /// which so stays in its cache.
+  std::size_t workspace = 0;
   explicit operator bool() const { return run != nullptr; }
-  /// Bytes from one thread's own memory to the next one's, whole lines of the caches, and of all.
+  /// Bytes from one thread's workspace to the next one's, in whole cache lines, and of all of them.
   std::size_t workspace_step() const { return (workspace + 63) / 64 * 64; }
   std::size_t workspace_bytes() const { return workspace_step() * static_cast<std::size_t>(max_concurrency); }
 };
 
-/// One entry of a program: a launch and where its pointers stand in the instance's flat pointer table:
-/// `in` inputs from `first` on, then `out` outputs, then the scratch and the first thread's own memory; that of the
-/// next ones lies `workspace_step` bytes further each.
+/// One entry of a program: a launch and its pointers in the instance's flat table. From `first` on these are `in`
+/// inputs, `out` outputs, the scratch and the workspace of the first thread; that of each next thread is
+/// `workspace_step` bytes further.
 struct Call {
   Launch launch;
   std::uint32_t first = 0;

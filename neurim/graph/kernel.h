@@ -1,4 +1,4 @@
-// Kernels: what a backend registers, and how a request of the graph asks for one.
+// Kernels: what a backend registers, and what a plan asks it for.
 #pragma once
 #include <algorithm>
 #include <span>
@@ -12,14 +12,14 @@
 
 namespace neurim {
 
-/// A value at a request: its type and its physical layout; whether it is constant, as weights of a frozen plan are; and
-/// then at prepare, on the CPU, its data in that layout.
+/// A value of a request: its type, its physical layout and whether it is constant, as weights of a frozen plan are. In
+/// prepare, on the CPU, `known` is a constant's data in that layout.
 struct TensorDesc {
   Type type;
   Layout layout;
   bool constant = false;
   const void* known = nullptr;
-  Layout::StorageDtype may_store_as = Layout::exact;  ///< a kernel may ask for it in a layout that is rounded so
+  Layout::StorageDtype may_store_as = Layout::exact;  ///< a kernel may propose a layout with this storage dtype
 };
 
 /// One op of a request; the numbers index KernelRequest::values.
@@ -28,7 +28,7 @@ struct Step {
   std::vector<int> in, out;
 };
 
-/// A convex piece of the graph, often one op, that asks for a kernel.
+/// A fusion group that a kernel is asked for, often one op. No path between two of its ops leaves it.
 struct KernelRequest {
   std::span<const Step> steps;  ///< in topological order
   int anchor = 0;               ///< the step whose name finds the kernels
@@ -46,8 +46,8 @@ struct KernelRequest {
   std::string why = {};           ///< the reason for declining
 
   Layout::StorageDtype storage() const { return storage_of(compute_dtype); }
-  /// Into how many tasks to cut so many images, or pieces as good: a few for each chunk, so that a thread that is held
-  /// up is helped by others, of `least` pieces at least where there are more of them than chunks.
+  /// How many tasks to cut `pieces` images, or other equal pieces, into: up to four for each chunk, so that other
+  /// threads help one that is delayed, and of at least `least` pieces where there are enough.
   std::int64_t tasks_for(std::int64_t pieces, std::int64_t least = 1) const {
     return chunks * std::clamp<std::int64_t>(pieces / (chunks * least), 1, 4);
   }
@@ -65,7 +65,7 @@ struct KernelRequest {
   }
 };
 
-/// Says no, with the reason that `neurim info --plan` prints.
+/// Declines with the reason that `neurim info --plan` prints.
 template <class... Words>
 Launch decline(KernelRequest& request, const Words&... words) {
   request.why = text(words...);

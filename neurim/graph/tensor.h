@@ -35,7 +35,7 @@ class Tensor {
   Device device() const;
   bool traced() const;  ///< a value inside a trace: has a type but no data
 
-  std::string_view name() const;  ///< "net.conv2.weight", written by the first visit of a module's tasks
+  std::string_view name() const;  ///< "net.conv2.weight", written by the first visit of a module's parts
   void set_name(std::string name) const;
 
   // Of stored tensors alone; on a traced one they throw Error(usage).

@@ -73,7 +73,7 @@ void concat_body(const Op& op, std::span<const View> in, std::span<const View> o
   }
 }
 
-/// Calls visit(index in the task, index in the whole) for every element of a slice.
+/// Calls visit(index in the part, index in the whole) for every element of a slice.
 template <class Visit>
 void each_sliced(const SliceOptions& options, const Shape& whole, Visit visit) {
   const SliceRange range = options.range(whole, "slice");
@@ -124,7 +124,7 @@ struct Gathering {
     const int axis = normal_axis(along, whole.rank(), "gather");
     outer = extent(whole, 0, axis), size = whole[axis], inner = extent(whole, axis + 1, whole.rank());
   }
-  /// Calls visit(first element in the task, first element in the whole or -1) for every gathered slice.
+  /// Calls visit(first element in the part, first element in the whole or -1) for every gathered slice.
   template <class Visit>
   void each(const View& indices, std::uint32_t& status, Visit visit) const {
     const std::int64_t count = indices.numel();

@@ -1,6 +1,6 @@
-// A convolution, or a data gradient, that has a batch norm in training behind it and takes both in two phases: the
-// convolution with the channel sums in its epilogue, each task a run of images; then, with the sums joined in fixed
-// order, one affine pass.
+// A convolution followed by batch norm in training, or a data gradient followed by the gradient of one, in two phases.
+// First the convolution, whose epilogue sums each channel, one task for a range of images. Then the sums are combined
+// in a fixed order, and one affine pass over the results applies the norm.
 #pragma once
 #include <optional>
 #include <vector>
@@ -17,15 +17,15 @@ struct ChannelSums {
   double sum[16], product[16];
 };
 
-/// What is done to a convolution's results while they are in registers, in this order. Pointers are to whole tensors;
-/// null: nothing.
+/// What a convolution applies to its results while they are in registers, in this order. Pointers are to whole tensors;
+/// a null pointer leaves its step out.
 struct ConvEpilogue {
   const float* bias = nullptr;  ///< one a channel
   const float* add = nullptr;   ///< as y
   StorageDtype rounds = StorageDtype::exact,
-               add_rounded = StorageDtype::exact;  ///< how y, and what is added, stand (see Layout::storage)
+               add_rounded = StorageDtype::exact;  ///< how y and `add` are stored
   Relu relu;
-  const float* gate = nullptr;  ///< the relu's output by which y is its gradient: 0 where this is 0 or at the limit
+  const float* gate = nullptr;  ///< a ReLU's output: y becomes 0 where this is 0 or at the limit
   float gate_most = kNoLimit;
   const float* factor = nullptr;  ///< c of ChannelSums
   StorageDtype gate_rounded = StorageDtype::exact, factor_rounded = StorageDtype::exact;
@@ -33,7 +33,7 @@ struct ConvEpilogue {
   bool first = false;           ///< takes the pivots from the first pixel
 };
 
-/// What a norm's second pass reads and writes; z and add may be null, y may be x where both stand alike.
+/// What a norm's affine pass reads and writes; z and add may be null, y may be x if both have one storage dtype.
 struct AffineBlock {
   const float *x, *z, *add;
   float* y;
@@ -44,7 +44,7 @@ struct AffineBlock {
 NEURIM_EACH_ISA(void affine_block(const AffineBlock& block, const float* a, const float* b, const float* c,
                                   const Relu& relu, std::int64_t count))
 
-/// Adds `count` pixels of 16 channels, which lie in memory; `factor` may be null, `first` takes the pivots from the
+/// Adds `count` pixels of 16 channels in memory to the sums; `factor` may be null, `first` takes the pivots from the
 /// first pixel.
 NEURIM_EACH_ISA(void add_pixels(ChannelSums& sums, const float* y, StorageDtype y_rounded, const float* factor,
                                 StorageDtype factor_rounded, std::int64_t count, bool first))
@@ -69,21 +69,21 @@ class ConvNorm {
   int reduction_tasks() const { return reduction_tasks_; }
   const float* x(const Args& args) const { return at(args.in, x_in_); }  ///< null where steps before make it
   const float* weight(const Args& args) const { return at(args.in, weight_in_); }
-  /// Where the convolution's own results go, and how they stand there.
+  /// Where the convolution's own results go, and how they are stored there.
   float* result(const Args& args) const { return makes_gradient() ? at(args.out, steps_out_) : raw(args); }
   StorageDtype result_rounded() const { return makes_gradient() ? steps_rounded_ : raw_rounded_; }
-  /// And where what is summed up lies: they, or of a data gradient what the steps made of them.
+  /// Where the values are that are summed: these results, or of a data gradient what the steps make of them.
   float* raw(const Args& args) const { return at(args.out, conv_out_ >= 0 ? conv_out_ : y_out_); }
   StorageDtype raw_rounded() const { return raw_rounded_; }
   /// Whether there are such steps.
   bool makes_gradient() const { return steps_ && !forward_; }
-  /// They, over elements [begin, end) of the results; `made`: where these stand, if not with the others.
+  /// Runs them over elements [begin, end) of the results; `made`: where those are, if in a workspace.
   void run_steps(const Args& args, std::int64_t begin, std::int64_t end, float* made) const {
     if (makes_gradient()) steps_->run(args, made ? made - begin : result(args), raw(args), begin, end);
   }
-  /// What the convolution does to them, with the task's sums set to zero.
+  /// The convolution's epilogue in a task, whose sums it sets to zero.
   ConvEpilogue begin(const Args& args, int task) const;
-  /// The second phase, a run of images each.
+  /// A task of the second phase, a range of images.
   void finish(const Args& args, int join) const;
 
  private:

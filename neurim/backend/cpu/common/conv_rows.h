@@ -1,7 +1,7 @@
-// The rows of x that direct convolutions keep beside the product: rounded or made of bytes, padded, and the columns
-// that lie a stride apart side by side, so that each tap reads neighbours. Of images, which have few channels, a row of
-// the kernel is one tap: its columns and channels are what is summed over, and stand together for each column of the
-// result.
+// The band of input rows that direct convolutions copy before the product: converted to the factors' dtype, padded, and
+// with the columns of each phase of the stride side by side, so that every tap reads neighbouring columns. For images,
+// which have at most four channels, a row of the kernel is one tap: the product sums over its columns and channels,
+// which are copied together for each column of the result.
 #pragma once
 #include <cstring>
 
@@ -11,39 +11,40 @@
 
 namespace neurim::cpu {
 
-/// [in block][row][phase][column][words], for some rows of the result.
+/// The layout of a band: [in block][row][phase][column][words].
 struct ConvRows : ConvSizes {
-  static constexpr std::int64_t kMostTogether = 3;  ///< output blocks that a product does at a time
-  std::int64_t words;  ///< of 4 bytes, of a column in a block: floats, pairs of bf16 or f16 values, or quads of bytes
-  StorageDtype pairs = StorageDtype::exact;  ///< of which
+  static constexpr std::int64_t kMostTogether = 3;  ///< output blocks of one product at most
+  /// 4-byte words of a column in a block: floats, pairs of bf16 or f16 values, or quads of bytes.
+  std::int64_t words;
+  StorageDtype pairs = StorageDtype::exact;  ///< the dtype of pairs
 
-  std::int64_t depth() const { return image() ? in_channels * kernel[1] : in_channels; }  ///< that a tap sums over
+  /// How many products a tap sums.
+  std::int64_t depth() const { return image() ? in_channels * kernel[1] : in_channels; }
   std::int64_t in_blocks() const { return blocks_of(depth()); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
   std::int64_t together() const { return out_width < 10 ? kMostTogether : 2; }
   std::int64_t tap_columns() const { return image() ? 1 : kernel[1]; }
   std::int64_t tap_count() const { return kernel[0] * tap_columns(); }
-  /// Only rows of x that are read are kept: of a single row of taps those, and of taps with rows between them those of
-  /// one row of the result, so that a band has no more. Of a single column of taps, such columns.
+  /// Whether the kernel is dilated along rows. A band then has one row of the result, so that it holds only rows that
+  /// are read.
   bool narrow() const { return options.dilation[0] > 1; }
   std::int64_t row_step() const { return kernel[0] == 1 ? 1 : options.stride[0]; }
-  std::int64_t row_distance() const {
-    return kernel[0] == 1 ? options.stride[0] : options.dilation[0];
-  }  ///< in x, between kept rows
+  /// Rows of x from one row of the band to the next.
+  std::int64_t row_distance() const { return kernel[0] == 1 ? options.stride[0] : options.dilation[0]; }
   std::int64_t phases() const { return tap_columns() == 1 ? 1 : options.stride[1]; }
   /// Columns of a phase.
   std::int64_t columns() const { return out_width + (tap_columns() - 1) * options.dilation[1] / phases(); }
   std::int64_t row_size() const { return phases() * columns() * words; }
   std::int64_t rows(std::int64_t out_rows) const { return (out_rows - 1) * row_step() + kernel[0]; }
   std::int64_t band_size(std::int64_t out_rows) const { return in_blocks() * rows(out_rows) * row_size(); }
-  /// Rows of the result in a band of at most so many words, one at least.
+  /// Rows of the result whose band has at most `most` words; at least one.
   std::int64_t band_rows(std::int64_t most) const {
     std::int64_t count = 1;
     while (!narrow() && count < out_height && band_size(count + 1) <= most) ++count;
     return count;
   }
 
-  /// Where each tap's words lie behind those of the first.
+  /// The offset of each tap's words from those of the first tap.
   std::vector<std::int64_t> taps() const {
     std::vector<std::int64_t> all;
     for (std::int64_t i = 0; i < kernel[0]; ++i)
@@ -54,8 +55,7 @@ struct ConvRows : ConvSizes {
     return all;
   }
 
-  /// What a row of the result is, of rows of which `kept` are there, with all weights of a block of it; `taps` are
-  /// taps().
+  /// The product that makes a row of the result from a band of `kept` rows; `taps` is what taps() gives.
   BlockProduct product(const std::vector<std::int64_t>& taps, std::int64_t kept, std::int64_t y_block) const {
     return {.rows = out_width,
             .in_channels = depth(),
@@ -67,8 +67,8 @@ struct ConvRows : ConvSizes {
             .tap_count = tap_count()};
   }
 
-  /// Those of a phase's columns that x has: [first, last), the first of them x's column `from` and the others `apart`
-  /// behind each other.
+  /// The columns [first, last) of a phase that are inside x: column `first` is column `from` of x, and each next one is
+  /// `apart` columns further.
   struct Columns {
     std::int64_t first, last, from, apart;
   };
@@ -78,9 +78,9 @@ struct ConvRows : ConvSizes {
     return {first, std::clamp((width - begin + apart - 1) / apart, first, columns()), begin + first * apart, apart};
   }
 
-  /// Fills `count` rows of a block, those that the result reads from its row `row` on, and gives where the next block
-  /// begins. Bytes of padding are `padding`. copy(pixel, apart, columns, to) writes pixels `apart` from each other, the
-  /// first of them number `pixel` of x's plane.
+  /// Fills `count` rows of one block of a band, beginning with the first that row `row` of the result reads, and
+  /// returns where the next block begins. `padding` is the byte of padding. copy(pixel, apart, columns, to) copies
+  /// pixels of x's plane that are `apart` pixels apart, from number `pixel` on.
   template <class T, class Copy>
   T* fill_block(std::int64_t row, std::int64_t count, int padding, T* to, const Copy& copy) const {
     const std::int64_t all = columns(), size = words * 4 / static_cast<std::int64_t>(sizeof(T)),
@@ -103,7 +103,7 @@ struct ConvRows : ConvSizes {
     return to;
   }
 
-  /// Of an image, the pixels of a row that are read, padded: `all`, of which x has [first, last).
+  /// The padded row of an image that all windows read: `all` pixels, of which [first, last) are inside x.
   struct Windows {
     std::int64_t all, first, last;
   };
@@ -112,12 +112,12 @@ struct ConvRows : ConvSizes {
                        last = std::clamp<std::int64_t>(width + options.pad[1], 0, all);
     return {all, std::min<std::int64_t>(options.pad[1], last), last};
   }
-  /// Numbers of such a row, pixel by pixel, and of what a block reads behind it.
+  /// Elements of such a row, pixel by pixel, with those that the last block reads past its end.
   std::int64_t line_size() const { return windows().all * in_channels + 2 * 16; }
-  /// Words of it, of floats or bf16 or f16 values.
+  /// The same in words.
   std::int64_t line_words() const { return (line_size() * words + 15) / 16; }
-  /// Fills `count` rows of a band, those that the result reads from its row `row` on, from the planes of an image,
-  /// rounded where there are pairs; `line` is room for line_words().
+  /// Fills `count` rows of a band from the planes of an image, beginning with the first that row `row` of the result
+  /// reads; rounds them where factors are pairs. `line` is a workspace of line_words() words.
   void fill_image(const float* planes, std::int64_t row, std::int64_t count, float* line, float* to) const;
 };
 

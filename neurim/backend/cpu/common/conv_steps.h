@@ -1,4 +1,4 @@
-// What stands before and behind a convolution, or a gradient of one, in its request.
+// The pointwise steps and the norm that are fused before and after a convolution or a gradient of one.
 #pragma once
 #include <optional>
 
@@ -8,73 +8,75 @@
 
 namespace neurim::cpu {
 
-/// The pointwise steps before the anchor, which make the activation that it reads.
+/// The pointwise steps before the anchor, which compute the activation that it reads.
 struct FusedPrologue {
   std::optional<PointwiseSteps> steps;
-  int read_from = -1;                          ///< where there are none: the number in Args of the activation
-  StorageDtype rounded = StorageDtype::exact;  ///< how the activation stands (Layout::storage)
+  int read_from = -1;                          ///< without steps: the argument that is the activation
+  StorageDtype rounded = StorageDtype::exact;  ///< how the activation is stored
 
-  /// On no, says why. `pairs`: how what the steps make stands.
+  /// Reads the steps; false with a reason in the request where they do not compute the activation. `pairs`: the dtype
+  /// that the steps store it as.
   bool read(KernelRequest& request, const ConvPattern& pattern, StorageDtype pairs = StorageDtype::exact);
-  /// Elements [begin, end) of the activation's memory: where they lie, or computed into `room`.
+  /// Elements [begin, end) of the activation: a pointer into its memory, or to `room`, where the steps compute them.
   float* activation(const Args& args, float* room, std::int64_t begin, std::int64_t end) const;
-  /// The same as floats, for kernels that read no others.
+  /// The same as floats, for kernels that read nothing else.
   float* floats(const Args& args, float* room, std::int64_t begin, std::int64_t end) const;
-  /// Whether those are made.
+  /// Whether floats() writes them to its workspace.
   bool makes() const { return steps || rounded; }
 };
 
-/// What a task of a convolution does: units of the result, rows or pixels counted through all images, and blocks of its
-/// channels.
+/// What a task of a convolution computes: a range of units of the result (rows or pixels, counted through all images)
+/// and a range of its channel blocks.
 struct Run {
   std::int64_t first, last, first_block, last_block;
 };
 
-/// Units of one image, or all those of several.
+/// A range of units of one image, or all units of several images.
 struct Tile {
   std::int64_t image, images, unit, units;
 };
 /// Cuts units [first, last) of images of `units` units into tiles of about `most`.
 std::vector<Tile> cut_tiles(std::int64_t first, std::int64_t last, std::int64_t units, std::int64_t most);
 
-/// A norm, with pointwise steps, or such steps alone, or nothing.
+/// What follows the convolution: a norm with pointwise steps, such steps alone, or nothing.
 struct FusedEpilogue {
   std::optional<ConvNorm> norm;
   std::optional<PointwiseSteps> steps;
-  int result = -1, last = -1;                 ///< of the steps alone: outputs where they begin and end
-  StorageDtype rounds = StorageDtype::exact;  ///< how the convolution's own results stand where they go
-  bool stand = false;                         ///< they are a result of the request, which others read too
+  int result = -1, last = -1;                 ///< without a norm: the outputs of the convolution and of the last step
+  StorageDtype rounds = StorageDtype::exact;  ///< how the convolution's own result is stored
+  bool stand = false;                         ///< whether that is an output of the request, which others read
 
-  /// On no, says why.
+  /// Reads what follows; false with a reason in the request where it is something else.
   bool read(KernelRequest& request, const ConvPattern& pattern);
-  /// Cuts the result, images of `units` units of `unit_pixels` pixels, into tasks: runs of units, with a norm of
-  /// images, or where there are more channels than pixels runs of channels, which all read x rather than all weights.
+  /// Cuts the result, `images` images of `units` units of `unit_pixels` pixels, into tasks. A task is a range of units,
+  /// with a norm a range of images; where there are more channels than pixels it is a range of channels, so that tasks
+  /// share x and not the weights.
   std::vector<Run> cut(const KernelRequest& request, std::int64_t images, std::int64_t units, std::int64_t unit_pixels,
                        std::int64_t channels);
-  /// Asks for scratch.
+  /// Sets the request's scratch.
   void ask_scratch(KernelRequest& request) {
     if (norm) norm->ask_scratch(request);
   }
-  /// Tasks of the launch's second phase.
+  /// Tasks of the launch's reduction phase.
   int reduction_tasks() const { return norm ? norm->reduction_tasks() : 0; }
-  /// Whether the steps begin with results that stand elsewhere, as floats, and round what they end with.
+  /// Whether results go to a workspace as floats, from where the steps read them and store theirs in 16 bits.
   bool apart() const { return follow() && rounds && !stand; }
-  /// Where the convolution's own results go, if not there.
+  /// Where the convolution's own results go otherwise.
   float* results(const Args& args) const;
-  /// How they are written there.
+  /// How they are stored there.
   StorageDtype rounded() const { return apart() ? StorageDtype::exact : rounds; }
-  /// Whether results of so many bytes are written past the caches: larger ones, which nothing here reads again; not
-  /// rounded ones.
+  /// Whether results of so many bytes are written by non-temporal stores: they are larger than the caches, in f32, and
+  /// nothing in this kernel reads them again.
   bool non_temporal(std::size_t bytes) const { return !norm && !steps && !rounds && bytes > largest_cache(); }
-  /// Begins a task: its sums, where there is a norm.
+  /// Begins a task: sets the sums of its norm to zero.
   ConvEpilogue begin(const Args& args, int task) const { return norm ? norm->begin(args, task) : ConvEpilogue{}; }
-  /// Goes over elements [begin, end) of what the convolution has computed, a run of pixels in each of `blocks` blocks
-  /// of channels from `block` on. `first`: those are the task's first. `made`: where these elements stand, if apart().
+  /// Applies the epilogue to elements [begin, end) of the convolution's result: a range of pixels in each of `blocks`
+  /// channel blocks from `block` on. `first`: these are the task's first. `made`: where they are, if apart().
   void run(const Args& args, const ConvEpilogue& task, std::int64_t block, std::int64_t blocks, std::int64_t begin,
            std::int64_t end, bool first, float* made = nullptr) const;
 
  private:
-  /// Whether steps go over the results themselves.
+  /// Whether pointwise steps read the convolution's own results.
   bool follow() const { return steps || (norm && norm->makes_gradient()); }
 };
 

@@ -1,8 +1,7 @@
-// Convolutions of 1x1 kernels at stride 1, their data gradients, which are the same with the weights turned, and fully
-// connected layers whose weights are constant, of which a row of features is a pixel: a matrix product over the
-// channels, pixel by pixel, with the steps before and behind it (see Before and Behind). A task is a run of pixels,
-// counted through all images, or where there are more weights than pixels a run of output channels. It goes tile by
-// tile: some pixels, whose channels stay in the second-level cache while all weights are read.
+// 1x1 convolutions at stride 1, their data gradients (the same with transposed weights) and fully connected layers with
+// constant weights, whose rows of features are pixels: a matrix product over channels in blocks of 16, with a fused
+// prologue and epilogue. A task is a range of pixels, counted through all images, or of output channels where there are
+// more weights than pixels. It computes tiles: pixels whose channels stay in L2 while all weights are read.
 #include <algorithm>
 
 #include "neurim/backend/cpu/common/block_product.h"
@@ -65,16 +64,16 @@ Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, const
   return pattern.is_activation(request, value) ? blocked_layout(request, value, problem.layout) : Layout{};
 }
 
-/// Reads what stands before and behind; on no, says why.
+/// Reads prologue and epilogue; false with a reason in the request where the kernel takes other steps.
 bool read_steps(KernelRequest& request, const ConvPattern& pattern, FusedPrologue& prologue, FusedEpilogue& epilogue) {
   if (!prologue.read(request, pattern, pattern.storage) || !epilogue.read(request, pattern)) return false;
   const bool other = epilogue.norm && pattern.linear;  // its channels are another axis
   return !other || (decline(request, "takes no batch norm behind a fully connected layer"), false);
 }
 
-/// Where all that stands before is a gate for each channel of each image, as in squeeze and excitation (Hu et al.,
-/// CVPR'18), and the weights are less to multiply by it than the pixels are: reads it, and the activation as it lies.
-/// The gate's argument, or -1.
+/// Where the prologue is a product with one factor for each channel of each image, as in squeeze and excitation (Hu et
+/// al., CVPR'18), and there are fewer weights than pixels, the weights are multiplied by the factors instead. Returns
+/// the argument of the factors and lets the prologue read the activation directly, or returns -1.
 int read_gate(const KernelRequest& request, const Problem& problem, FusedPrologue& before) {
   const Step& step = request.steps[0];
   if (request.anchor != 1 || step.op->name() != "mul" || !problem.forward || problem.pairs ||
@@ -100,11 +99,11 @@ bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
 
 struct Conv1x1 {
   int weight, bias;  // arguments, or -1
-  int gate = -1;     // see read_gate()
+  int gate = -1;     // the argument of read_gate(), or -1
   std::int64_t in_channels, out_channels, pixels;
   StorageDtype pairs;
-  bool non_temporal = false;  ///< BlockEpilogue::beyond
-  Epilogue epilogue;          ///< where it is all that follows; else `behind` has it
+  bool non_temporal = false;  ///< BlockEpilogue::non_temporal
+  Epilogue epilogue;          ///< what follows, where the product does it in registers; else see `behind`
   FusedPrologue before;
   FusedEpilogue behind;
   struct Task {
@@ -168,10 +167,10 @@ struct Conv1x1 {
     }
   }
 
-  /// Floats for what a product makes apart.
+  /// Floats of the workspace for results that the epilogue reads from there.
   std::int64_t apart() const { return behind.apart() ? most_units * 2 * kLanes : 0; }
 
-  /// The activation in a tile, where it lies or made in `room`.
+  /// The activation of a tile: in its memory, or computed into `room`.
   const float* source(const Args& args, const Tile& tile, float* room) const {
     const auto place = [&](std::int64_t image, std::int64_t block) {
       return ((image * in_blocks() + block) * pixels + tile.unit) * kLanes;
@@ -187,7 +186,7 @@ struct Conv1x1 {
     return room;
   }
 
-  /// The same in pairs, of an activation that is floats.
+  /// The same rounded to pairs, of an activation that is stored as floats.
   const float* rounded(const Args& args, const Tile& tile, float* room) const {
     const float* const x = source(args, tile, room);
     const std::int64_t x_block = pixels * kLanes, image = in_blocks() * tile.units * kLanes;

@@ -1,7 +1,8 @@
-// Convolutions whose factors are rounded to 16 bits, and in groups or where oneDNN has no kernels for blocks of 16
-// channels, in f32: any kernel, stride and dilation, with the steps before and behind them (see Before and Behind). A
-// task has rows of the result, counted through all images, or where there are few, a run of output channels. It goes
-// band by band: the rows of x that some rows of the result read are copied and padded first (see ConvRows).
+// Direct convolutions over blocks of 16 channels: any kernel, stride, dilation and groups, with a fused prologue and
+// epilogue. Factors are rounded to 16 bits; in f32 the kernel takes grouped convolutions, and all of them where oneDNN
+// has no kernels for blocks (without AVX-512). A task is a range of rows of the result, counted through all images, or
+// of output channels where rows are few. For each band of rows it copies and pads the rows of x that they read
+// (ConvRows).
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -27,8 +28,8 @@ constexpr std::int64_t
     kNear = 5 << 10;  // floats of weights that stay in the first-level cache, and of all that stay in the second
 constexpr std::int64_t kManyWeights = 1 << 15;
 
-/// How groups are multiplied: in blocks whose other weights are zero, of 4 or 8 channels by group_product(), or without
-/// AVX-512, whose registers have whole blocks, of eights by eights_product().
+/// How groups are multiplied: as whole blocks with zeros for the weights between groups; groups of 4 or 8 channels by
+/// group_product(); groups of whole 8-channel halves by eights_product(), where registers hold half a block (AVX2).
 enum class GroupsBy : std::uint8_t { blocks, group, eights };
 GroupsBy groups_by(const ConvRows& g) {
   const std::int64_t groups = g.options.groups, in = g.in_channels / groups, out = g.out_channels / groups;
@@ -47,7 +48,7 @@ const char* against(const KernelRequest& request, const ConvPattern& pattern) {
   if (const char* why = pattern.against()) return why;
   const ConvRows g = rows_of(pattern);
   const bool groups = g.options.groups != 1;
-  // By oneDNN, whose pieces are images, or of one image blocks of channels.
+  // oneDNN cuts work into images, or one image into blocks of channels: enough for all threads?
   const bool shared_out = g.images * blocks_of(g.out_channels) >= request.chunks;
   if (!g.pairs && !groups && onednn_takes_blocks() && shared_out)
     return "rounds to 16 bits, which the plan does not allow, where oneDNN is as fast in f32";
@@ -88,8 +89,8 @@ bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
 struct Direct {
   ConvRows g;
   int weight, bias;           ///< arguments, or -1
-  bool non_temporal = false;  ///< BlockEpilogue::beyond
-  Epilogue epilogue;          ///< where it is all that follows; else `behind` has it
+  bool non_temporal = false;  ///< BlockEpilogue::non_temporal
+  Epilogue epilogue;          ///< what follows, where the product does it in registers; else see `behind`
   FusedPrologue before;
   FusedEpilogue behind;
   std::int64_t rows;               ///< of the result in a band
@@ -131,7 +132,8 @@ struct Direct {
     }
   }
 
-  /// How many blocks of the result before `last` are made at a time from `block` on: such as read the same blocks of x.
+  /// How many blocks of the result from `block` on, before `last`, one product computes: those that read the same
+  /// blocks of x.
   std::int64_t together(std::int64_t block, std::int64_t last) const {
     std::int64_t blocks = 1;
     const auto reads = [&](std::int64_t other) {
@@ -142,7 +144,7 @@ struct Direct {
     return blocks;
   }
 
-  /// The rows of x that are read from row `row` of the result on, of the blocks that the task reads: see ConvRows.
+  /// Fills the band from row `row` of the result on, of the blocks of x that the task reads.
   void fill(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, const Run& task, float* to,
             float* made) const {
     const std::int64_t first_block = read[task.first_block].first, last_block = read[task.last_block - 1].last;
@@ -167,10 +169,10 @@ struct Direct {
     }
   }
 
-  /// Floats for what a product makes apart.
+  /// Floats of the workspace for results that the epilogue reads from there.
   std::int64_t apart() const { return behind.apart() ? ConvRows::kMostTogether * g.out_width * kLanes : 0; }
 
-  /// Of the blocks of x that these read.
+  /// A range of the blocks of x that a block of the result reads.
   struct Chunk {
     std::int64_t first, last;
   };
@@ -212,7 +214,7 @@ struct Direct {
                  made + b * y_block);
   }
 
-  /// One block of the result, in groups whose weights lie by themselves.
+  /// Computes one block of the result from weights that are packed group by group.
   void multiply_groups(BlockProduct product, std::int64_t block, const float* x, const float* weights,
                        const BlockEpilogue& after, float* y) const {
     const std::int64_t width = g.in_channels / g.options.groups, out = g.out_channels / g.options.groups;
@@ -243,7 +245,8 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   all->read = read_blocks(g.depth(), g.out_channels, g.options.groups);
   all->tasks = all->behind.cut(request, g.images, g.out_height, g.out_width, g.out_channels);
   all->rows = g.band_rows(kBand);
-  // Where all weights of a block are read for each row, and these do not stay in the cache beside the rows of x.
+  // All weights of a block are read for each row: where they do not stay in the cache beside the rows of x, the band is
+  // computed for a few blocks of x at a time.
   const std::int64_t weights = g.tap_count() * kLanes * g.words;
   const bool chunks = !g.pairs && g.options.groups == 1 && !all->non_temporal && g.in_blocks() * weights > kManyWeights;
   all->chunk = chunks ? std::max<std::int64_t>(1, kNear / weights) : g.in_blocks();

@@ -1,8 +1,8 @@
-// Data gradients whose factors are rounded to 16 bits, and where oneDNN has no kernels for blocks of 16 channels, in
-// f32: any kernel, stride and dilation, without groups, with the steps before and behind them (see Before and Behind).
-// A task has rows of dx, counted through all images, or where there are few, a run of input channels. It goes band by
-// band: the rows of dy that some rows of dx read are copied and padded first. Of a row of dx, the columns that lie a
-// stride apart read the same taps of the kernel, and neighbours in dy: they are one product.
+// Direct data gradients over blocks of 16 channels: any kernel, stride and dilation, without groups, with a fused
+// prologue and epilogue. Factors are rounded to 16 bits; in f32 the kernel is used where oneDNN has no kernels for
+// blocks. A task is a range of rows of dx, counted through all images, or of input channels where rows are few. For
+// each band it copies and pads the rows of dy that the rows of dx read. Columns of dx that are a stride apart read the
+// same taps and neighbouring columns of dy: they are one product.
 #include <algorithm>
 #include <vector>
 
@@ -28,12 +28,12 @@ constexpr std::int64_t kMostTaps = 128;
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
 struct Geometry : ConvSizes {
-  std::int64_t words;  ///< of 4 bytes, of a pixel in a block: pairs of bf16 or f16 values, or floats
-  StorageDtype pairs;  ///< of which
+  std::int64_t words;  ///< 4-byte words of a pixel in a block: pairs of bf16 or f16 values, or floats
+  StorageDtype pairs;  ///< the dtype of pairs
   std::int64_t tap() const { return kLanes * words; }  ///< words of a block's weights
   std::int64_t in_blocks() const { return blocks_of(in_channels); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
-  /// Columns of dy that are kept of a row, from `first_column` on, which may lie before the first.
+  /// The first column of dy in a band, which may be before the first of dy.
   std::int64_t first_column() const {
     return floor_div(options.pad[1] - (kernel[1] - 1) * options.dilation[1], options.stride[1]);
   }
@@ -93,7 +93,7 @@ struct InputGrad {
   FusedPrologue before;
   FusedEpilogue behind;
   std::int64_t rows = 1;                 ///< of dx in a band
-  std::int64_t band_size = 0, made = 0;  ///< floats of a band, and of what steps before make
+  std::int64_t band_size = 0, made = 0;  ///< floats of a band, and of what the prologue computes
   std::vector<Run> tasks;
 
   static void run(const void* self, const Args& args, int task) noexcept {

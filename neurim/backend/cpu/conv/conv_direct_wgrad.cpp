@@ -1,9 +1,9 @@
-// Weight gradients whose factors are rounded to 16 bits: any kernel, stride and dilation, without groups, with
-// pointwise steps before them that make the activation; and in f32 of kernels with a stride, of many channels and few
-// pixels, or where oneDNN has no kernels for blocks of 16 channels all. A task is a run of lines of the result, with
-// sums of its own that the second phase adds up, or where the weights are more than the activation a run of output
-// channels. It goes tile by tile: the pixels of some lines are copied, x once for each column of the kernel, or
-// rounded, two neighbours in a line to a pair; then each tap of the kernel is one product.
+// Direct weight gradients over blocks of 16 channels: any kernel, stride and dilation, without groups, with a fused
+// prologue that computes the activation. Factors are rounded to 16 bits; in f32 the kernel takes strided convolutions
+// of many channels and few pixels, and all of them where oneDNN has no kernels for blocks. A task is a range of lines
+// of dy with sums of its own, which the reduction phase adds, or a range of output channels where the weights are
+// larger than the activation. For each tile of lines it copies x once for each column of the kernel, or rounds two
+// neighbouring pixels to a pair; then each tap of the kernel is one product.
 #include <algorithm>
 
 #include "neurim/backend/cpu/common/block_product.h"
@@ -29,17 +29,16 @@ constexpr std::int64_t kFewPixels = 196,
 const Type& type_of(const KernelRequest& request, int value) { return request.values[value].type; }
 
 struct Geometry : ConvSizes {
-  StorageDtype pairs;  ///< what pixels are rounded to, two in the place of one
-  std::int64_t rows(std::int64_t count) const {
-    return pairs ? (count + 1) / 2 : count;
-  }  ///< that so many pixels become
-  /// Whether all pixels of an image are one line, which may be cut anywhere.
+  StorageDtype pairs;  ///< the dtype that pixels are rounded to, two in the place of one
+  /// Rows of a product that so many pixels are.
+  std::int64_t rows(std::int64_t count) const { return pairs ? (count + 1) / 2 : count; }
+  /// Whether all pixels of an image are one line, which tiles may cut anywhere.
   bool flat() const { return pixelwise(); }
   std::int64_t in_blocks() const { return blocks_of(in_channels); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
   std::int64_t pixels() const { return out_height * out_width; }
   std::int64_t weights() const { return in_blocks() * out_blocks() * kernel[0] * kernel[1] * kBlock; }
-  /// What a tile counts in: rows of an image of the result, or where it is flat pixels.
+  /// Units of a tile in an image: rows of dy, or pixels where it is flat.
   std::int64_t units() const { return flat() ? pixels() : out_height; }
 };
 
@@ -68,7 +67,7 @@ bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
   return FusedPrologue().read(request, pattern);
 }
 
-/// How the pixels of a tile lie.
+/// The lines of a tile.
 struct Lines {
   std::int64_t runs, pixels, rows;  ///< lines of an image, or the flat one; pixels of each, and what they become
   std::int64_t x_rows, step;        ///< rows of x that are kept of an image, and those between two runs
@@ -93,8 +92,8 @@ struct WeightGrad {
     std::int64_t sums = -1;  ///< where in the scratch, in floats; -1: in the result
   };
   std::vector<Task> tasks;
-  std::int64_t room = 0;             ///< floats of a thread's own
-  std::vector<std::int64_t> ranges;  ///< of the weights that each join adds up
+  std::int64_t room = 0;             ///< floats of a thread's workspace
+  std::vector<std::int64_t> ranges;  ///< of the weights that each reduction task adds
 
   static void run(const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const WeightGrad*>(self);

@@ -1,5 +1,5 @@
 // 1x1 convolutions of a single pixel with constant weights, as in squeeze and excitation (Hu et al.,
-// "Squeeze-and-excitation networks", CVPR'18): so few multiply-adds that calling a library costs more. A task is a run
+// "Squeeze-and-excitation networks", CVPR'18): a matrix-vector product, too small for a library call. A task is a range
 // of output channels.
 #include <algorithm>
 #include <optional>
@@ -20,15 +20,15 @@ using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kWorthAPart = 16 * 1024;  // weights
 
-struct OnePixel {
+struct Gemv {
   std::int64_t in_channels, out_channels;
   int x, weight, bias;  ///< arguments, or -1
-  int result, last;     ///< outputs: where the product and where the last step goes
+  int result, last;     ///< the outputs of the product and of the last step
   int tasks;
   std::optional<PointwiseSteps> steps;
 
   static void run(const void* self, const Args& args, int task) noexcept {
-    static_cast<const OnePixel*>(self)->run_task(args, task);
+    static_cast<const Gemv*>(self)->run_task(args, task);
   }
 
   void run_task(const Args& args, int task) const {
@@ -78,16 +78,16 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   if (!has_layouts(request, layout_of, pattern)) return decline(request, "takes plain pixels");
   const Shape& weight = request.values[pattern.weight].type.shape;
   const std::int64_t most = std::min<std::int64_t>((blocks_of(weight[0]) + 1) / 2, request.chunks);
-  auto own = std::make_shared<OnePixel>(OnePixel{.in_channels = weight[1],
-                                                 .out_channels = weight[0],
-                                                 .x = request.place_in(pattern.x),
-                                                 .weight = request.place_in(pattern.weight),
-                                                 .bias = pattern.bias,
-                                                 .result = memory_of(request, 0),
-                                                 .last = memory_of(request, request.steps.size() - 1)});
+  auto own = std::make_shared<Gemv>(Gemv{.in_channels = weight[1],
+                                         .out_channels = weight[0],
+                                         .x = request.place_in(pattern.x),
+                                         .weight = request.place_in(pattern.weight),
+                                         .bias = pattern.bias,
+                                         .result = memory_of(request, 0),
+                                         .last = memory_of(request, request.steps.size() - 1)});
   own->tasks = static_cast<int>(std::clamp<std::int64_t>(weight.numel() / kWorthAPart, 1, most));
   if (pattern.followed && !own->steps.emplace().read(request, 1, request.steps.size())) return {};
-  return {OnePixel::run, own, own->tasks};
+  return {Gemv::run, own, own->tasks};
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Convolutions of fewer than 16 channels where there are not the images for lanes of their own (conv_nchw16n.h), with a
-// relu and a max pooling behind them: lanes are pixels of a row, or of constant weights output channels where those are
-// 16 and more. A task is a run of rows of the result, counted through all images, whose input rows it copies with zeros
-// beside them.
+// Convolutions of fewer than 16 channels in the plain layout, for batches too small for blocks of images
+// (conv_nchw16n.h), with a fused ReLU and 2x2 max pooling. Lanes are pixels of a row, or output channels where weights
+// are constant and there are 16 and more. A task is a range of rows of the result, counted through all images; it
+// copies the rows of x that they read and pads them with zeros.
 #include "neurim/backend/cpu/conv/conv_nchw.h"
 
 #include <algorithm>
@@ -25,12 +25,14 @@ constexpr std::int64_t kStaged = 16 * 1024;       // floats of padded rows that 
 constexpr std::int64_t kWorthAPart = 200 * 1000;  // multiply-adds
 
 struct Convolution {
-  std::int64_t images, in, out, height, width, out_height,
-      out_width;  ///< out: of the convolution, of which a pooling leaves a quarter
+  /// out_height and out_width are those of the convolution, before pooling.
+  std::int64_t images, in, out, height, width, out_height, out_width;
   std::int64_t kernel_height, kernel_width, dilation_height, dilation_width, pad_height, pad_width;
-  std::int64_t band = 1, x_channel = 0;  ///< rows of y at a time; floats of a padded channel then
-  std::int64_t step = 1;                 ///< rows of the convolution for one of y
-  std::int64_t weight_block = 0;         ///< where channels are lanes: see conv_nchw_channels
+  std::int64_t
+      band = 1,
+      x_channel = 0;      ///< rows of y that are computed together; floats of their padded input rows, for each channel
+  std::int64_t step = 1;  ///< rows of the convolution for one of y
+  std::int64_t weight_block = 0;  ///< see conv_nchw_channels; 0 where lanes are pixels
   Relu relu;
   bool bias = false;
   ConvNchw plain{};
@@ -59,7 +61,7 @@ struct Convolution {
     }
   }
 
-  /// Copies what `count` rows of y from `first` on read.
+  /// Copies and pads the input rows that `count` rows of y from `first` on read.
   void stage(const float* x, std::int64_t first, std::int64_t count, float* to) const {
     const std::int64_t left = std::min(pad_width, plain.x_row), columns = std::min(width, plain.x_row - left);
     for (std::int64_t channel = 0; channel < in; ++channel)

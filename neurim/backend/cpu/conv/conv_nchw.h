@@ -7,13 +7,14 @@
 
 namespace neurim::cpu {
 
-/// Where an output begins to read is x + row * x_row + column; tap t reads `taps[t]` floats behind that, from rows with
-/// zeros beside them and 16 floats behind the last one. Taps are input channels, of them kernel rows, of them columns.
+/// Output (row, column) begins to read at x + row * x_row + column; tap t reads `taps[t]` floats further. Rows of x
+/// have zeros beside them, and 16 more floats follow the last one. Taps are ordered by input channel, kernel row and
+/// column.
 struct ConvNchw {
   std::int64_t tap_count;
   const std::int32_t* taps;
   std::int64_t width, x_row, y_channel;  ///< columns of the outputs; floats between rows of x and between channels of y
-  bool pooled = false;  ///< y has the largest of every 2x2 outputs; of an odd last row or column nothing is in it
+  bool pooled = false;  ///< y is the maximum of every 2x2 outputs; an odd last row or column is left out
   const std::int32_t* weight_taps = nullptr;  ///< see conv_nchw_channels
 
   std::int64_t y_width() const { return pooled ? width / 2 : width; }
@@ -23,8 +24,8 @@ struct ConvNchw {
 NEURIM_EACH_ISA(void conv_nchw(const ConvNchw& conv, const float* x, const float* weight, const float* bias,
                                const Relu& relu, std::int64_t channels, std::int64_t rows, float* y))
 
-/// The same with 16 channels in the lanes of a vector, whose weights for tap t stand `weight_taps[t]` floats behind
-/// those for a whole block of channels; blocks are `weight_block` floats apart. `channels` is a multiple of 16.
+/// The same with 16 channels in the lanes of a vector. Their weights for tap t are `weight_taps[t]` floats after the
+/// first ones of a block; blocks are `weight_block` floats apart. `channels` is a multiple of 16.
 NEURIM_EACH_ISA(void conv_nchw_channels(const ConvNchw& conv, const float* x, const float* weight,
                                         std::int64_t weight_block, const float* bias, const Relu& relu,
                                         std::int64_t channels, std::int64_t rows, float* y))

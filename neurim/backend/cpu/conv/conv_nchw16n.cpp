@@ -1,8 +1,8 @@
-// Convolution and its gradients of fewer than 16 channels: kernels over images16. A task is a run
-// of output rows, counted through all groups of sixteen images; where the kernel reaches beyond the sides of
-// the image, its input rows are copied with zeros beside them, and rows above and below are left out. The
-// data gradient is the convolution of dy with the weights walked backwards; weight gradients of the tasks are
-// joined in fixed order.
+// Convolutions of fewer than 16 channels and their gradients, on images in blocks of 16 (batch-blocked layout). A task
+// is a range of output rows, counted through all blocks of images. Where the kernel reaches past the sides of an image,
+// its input rows are copied with zeros beside them; taps above and below the image are skipped. The data gradient is
+// the convolution of dy with reversed weights. Each task sums its own weight gradient; the reduction phase adds these
+// in a fixed order.
 #include "neurim/backend/cpu/conv/conv_nchw16n.h"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ struct Convolution {
   std::int64_t channels, x_group, y_group;  ///< of x; floats of a group
   std::int64_t columns;                     ///< that the kernel sees, from number -begin on
   bool staged;
-  std::int64_t rows, block;  ///< output rows of all groups; most of one group that are staged at a time
+  std::int64_t rows, block;  ///< output rows of all image blocks; rows that are staged together at most
   std::size_t staged_bytes = 0;
   int tasks;
 
@@ -123,7 +123,7 @@ struct Convolution {
     g.taps = taps.data(), g.pixels = pixels.data();
   }
 
-  /// Calls visit(rows, group) for the rows of one task; `scratch` is the task's own.
+  /// Calls visit(rows, group) for the rows of one task; `scratch` is the thread's workspace.
   template <class Visit>
   void each(int task, const float* x, float* scratch, Visit visit) const {
     const std::int64_t height = geometry.height.out;

@@ -1,6 +1,6 @@
-// Winograd's convolution of 3x3 kernels at stride 1: forward, with bias, residual add and relu, and both gradients. A
-// task is a run of tiles whose values at all points stay in the second-level cache between the transforms and the
-// product.
+// Winograd convolution of 3x3 kernels at stride 1 (see conv_winograd.h): forward, with bias, residual and ReLU or with
+// a batch norm in training, and both gradients. A task is a range of tiles; it transforms and multiplies batches of
+// tiles whose values at all points stay in L2.
 #include "neurim/backend/cpu/conv/conv_winograd.h"
 
 #include <algorithm>
@@ -25,16 +25,16 @@ using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kBlock = kLanes * kLanes;
 
-// --- weights
-// -----------------------------------------------------------------------------------------------------------
+// --- weights ---
 
-/// The form of weights at the points: [point][O/16][I/16][16i][16o], for data gradients [point][I/16][O/16][16o][16i].
+/// The packed form of transformed weights: [point][O/16][I/16][16i][16o], for data gradients
+/// [point][I/16][O/16][16o][16i].
 struct Form {
   bool gradient;
   StorageDtype pairs;  ///< see BlockProduct
   int tile;            ///< WinogradShape::tile
   Type type;           ///< of the weights
-  Layout from;         ///< the packed weights that it is made of
+  Layout from;         ///< the packed weights that it is transformed from
 
   bool operator==(const Form&) const = default;
   std::int64_t points() const { return (tile + 2) * (tile + 2); }
@@ -92,8 +92,7 @@ Launch prepare_weights(KernelRequest& request) {
   return {Weights::run, weights, weights->tasks};
 }
 
-// --- convolutions
-// ------------------------------------------------------------------------------------------------------
+// --- convolutions ---
 
 /// The convolution that runs: of x forward and for the weight gradient, of dy for the data gradient.
 struct Problem {
@@ -130,26 +129,26 @@ const char* read_problem(const KernelRequest& request, const ConvPattern& patter
                    .top = backwards ? 2 - o.pad[0] : o.pad[0],
                    .left = backwards ? 2 - o.pad[1] : o.pad[1],
                    .pairs = pairs};
-  // Making u costs as many instructions as a multiplication at all points of three tiles; other machines have too few
-  // registers.
+  // Computing u costs as many instructions as multiplying at all points of three tiles. Without AVX-512 there are too
+  // few registers.
   problem.few = problem.tiles() <= kFewTiles && direction == Direction::forward && !pairs && isa() == Isa::avx512 &&
                 kWinogradPoints * (problem.tiles() + 3) <= 9 * problem.images * out_height * out_width;
-  constexpr std::int64_t kEnough = 12;  // below, reading all weights at the points costs more than is saved
+  constexpr std::int64_t kEnough = 12;  // with fewer tiles, reading all transformed weights costs more than is saved
   if (problem.few || problem.tiles() >= kEnough) return nullptr;
   problem.shape.tile = 2;
   const bool saves = 4 * problem.shape.points() * problem.tiles() <= 3 * 9 * problem.images * out_height * out_width;
-  // Of weights that are not constant the values at the points would be made each time.
+  // Weights that are not constant would be transformed in each call.
   if (direction != Direction::forward || !pattern.constant_weight || problem.tiles() < kEnough || !saves)
     return "takes more tiles";
   return nullptr;
 }
 
-/// Whether the weights are read, or written, as they live and not in the form above.
+/// Whether the kernel reads or writes untransformed weights.
 bool lives(const ConvPattern& pattern, const Problem& problem) {
   return problem.few || pattern.direction == Direction::weight_grad;
 }
 
-/// Asks for blocked images and such weights.
+/// Proposes blocked images and the form of weights above.
 void choose_layouts(KernelRequest& request, const ConvPattern& pattern, const Problem& problem) {
   for (int value = 0; value < std::ssize(request.values); ++value) {
     TensorDesc& desc = request.values[value];
@@ -161,7 +160,7 @@ void choose_layouts(KernelRequest& request, const ConvPattern& pattern, const Pr
                                                             problem.shape.pairs, problem.shape.tile);
 }
 
-/// Whether the tensors lie so.
+/// Whether the values have these layouts.
 bool has_layouts(const KernelRequest& request, const ConvPattern& pattern, const Problem& problem) {
   const TensorDesc& weight = request.values[pattern.weight];
   const bool images = std::all_of(request.values.begin(), request.values.end(), [&](const TensorDesc& desc) {
@@ -173,18 +172,18 @@ bool has_layouts(const KernelRequest& request, const ConvPattern& pattern, const
                                   : form && form->pairs == problem.shape.pairs && form->tile == problem.shape.tile);
 }
 
-/// A plane of tiles, padded so that the planes of neighbouring points do not fall on the same sets of the cache.
+/// Floats of a plane of tiles, padded so that planes of neighbouring points do not map to the same cache sets.
 std::int64_t plane(std::int64_t blocks, std::int64_t tiles, StorageDtype pairs = StorageDtype::exact) {
   const std::int64_t rows = blocks * tiles, lines = pairs ? (rows + 1) / 2 : rows;
   return (lines | 1) * kLanes;
 }
 
-constexpr std::int64_t kRun = 56;         // tiles that are worth reading the weights
-constexpr std::int64_t kShortRun = 8;     // where the weights stay in the cache
+constexpr std::int64_t kRun = 56;         // the least tiles for which reading all weights pays
+constexpr std::int64_t kShortRun = 8;     // the same where the weights stay in the cache
 constexpr std::int64_t kCache = 1 << 18;  // floats of a batch
 
-/// Work that is cut into tasks: runs of tiles, times slices of the output channels. A run is done in batches, each of
-/// which reads, or adds to, all weights of the slice; a thread's own memory holds V and M of a task.
+/// Work cut into tasks: ranges of tiles times slices of the output channels. A task computes batches of tiles, each of
+/// which reads, or adds to, all weights of its slice. The workspace holds V and M of a batch.
 struct Tiled {
   WinogradShape shape;
   bool few;
@@ -234,13 +233,13 @@ struct Tiled {
   }
 };
 
-/// Tiles of a run that are worth reading the weights.
+/// The least tiles of a range for which reading the weights pays.
 std::int64_t worth_a_run(const Problem& problem) {
   const bool stay = problem.shape.points() * problem.shape.in_blocks * problem.shape.out_blocks * kBlock <= kCache;
   return stay ? kShortRun : kRun;
 }
 
-/// As many runs of tiles as are worth it, and otherwise slices, for this many chunks.
+/// Cuts into as many ranges of tiles as pay, and into slices of channels for the rest of `chunks`.
 Tiled cut(const Problem& problem, std::int64_t most_runs, std::int64_t chunks) {
   const std::int64_t runs = std::clamp<std::int64_t>(problem.tiles() / worth_a_run(problem), 1, most_runs),
                      slices = std::clamp<std::int64_t>(problem.shape.out_blocks / 2, 1,
@@ -269,9 +268,9 @@ struct Convolution : Tiled {
   }
 };
 
-/// What rounding at the points costs with these weights: the root mean square of the error, relative to that of the
-/// results, of the worst block of output channels, for pixels of a normal distribution cut off below 0. Measured with
-/// rounded V; rounded U costs as much again, independently.
+/// The error that rounding V and U to 16 bits causes with these weights: the root mean square of the error relative to
+/// that of the results, for the worst block of output channels and pixels of a rectified normal distribution. It is
+/// measured with rounded V; rounded U causes as much again, independently.
 double rounding_error(const WinogradShape& given, const std::uint16_t* u) {
   constexpr std::int64_t kTiles = 4;
   const std::int64_t tile = given.tile, points = given.points();
@@ -320,17 +319,17 @@ double rounding_error(const WinogradShape& given, const std::uint16_t* u) {
   return worst;
 }
 
-/// The numeric gate: five times the error of a direct convolution of such factors.
+/// The most error that is accepted: five times that of a direct convolution of such factors.
 constexpr double kMostError = 0.0125;
 
-/// On no, says why.
+/// Whether rounding is accurate enough for these weights; false with a reason in the request.
 bool passes_gate(KernelRequest& request, const ConvPattern& pattern, const Problem& problem) {
   const TensorDesc& weight = request.values[pattern.weight];
-  if (!problem.shape.pairs || !weight.constant) return true;  // of weights that change it says nothing
+  if (!problem.shape.pairs || !weight.constant) return true;  // of weights that change nothing is known
   const void* const u = weight.known;
   if (!u) return decline(request, "takes known weights"), false;
   const double error = rounding_error(problem.shape, static_cast<const std::uint16_t*>(u));
-  if (error <= kMostError) return true;  // not so of NaN
+  if (error <= kMostError) return true;  // false for NaN
   return decline(request, "would err by ", error, " of the results in ", request.compute_dtype, ", more than ",
                  kMostError),
          false;
@@ -358,12 +357,12 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   return {Convolution::run, all, all->tasks(), 0, request.chunks, all->own()};
 }
 
-/// With a batch norm behind it: see ConvNorm.
-struct Region : Tiled {
+/// With a batch norm in training (ConvNorm).
+struct FusedConvolution : Tiled {
   ConvNorm norm;
 
   static void run(const void* self, const Args& args, int task) noexcept {
-    const auto& own = *static_cast<const Region*>(self);
+    const auto& own = *static_cast<const FusedConvolution*>(self);
     if (task >= own.tasks()) return own.norm.finish(args, task - own.tasks());
     own.convolve(task, static_cast<float*>(args.workspace), own.norm.x(args), own.norm.weight(args),
                  own.norm.begin(args, task), own.norm.raw(args));
@@ -379,7 +378,7 @@ bool propose_fused_layouts(KernelRequest& request, const ConvPattern& pattern) {
   return true;
 }
 
-Launch prepare_region(KernelRequest& request, const ConvPattern& pattern) {
+Launch prepare_fused(KernelRequest& request, const ConvPattern& pattern) {
   Problem problem;
   ConvNorm norm;
   if (const char* reason = read_problem(request, pattern, problem)) return decline(request, reason);
@@ -393,12 +392,12 @@ Launch prepare_region(KernelRequest& request, const ConvPattern& pattern) {
     begin.push_back(image * problem.image_tiles());
   const Tiled tiled(problem, std::move(begin), 1);
   norm.ask_scratch(request);
-  const auto all = std::make_shared<Region>(Region{tiled, std::move(norm)});
+  const auto all = std::make_shared<FusedConvolution>(FusedConvolution{tiled, std::move(norm)});
   if (problem.shape.pairs) request.used_dtype = request.compute_dtype;
-  return {Region::run, all, all->tasks(), all->norm.reduction_tasks(), request.chunks, all->own()};
+  return {FusedConvolution::run, all, all->tasks(), all->norm.reduction_tasks(), request.chunks, all->own()};
 }
 
-/// The weight gradient: each run of tiles has sums of its own, which the second phase adds up.
+/// The weight gradient: each range of tiles has sums of its own, which the reduction phase adds.
 struct WeightGrad : Tiled {
   int reduction_tasks;
   StorageDtype rounds;  ///< V and the gradient of M, to these
@@ -437,10 +436,11 @@ Launch prepare_weight_grad(KernelRequest& request, const ConvPattern& pattern) {
   Problem problem;
   if (const char* reason = read_problem(request, pattern, problem)) return decline(request, reason);
   if (!has_layouts(request, pattern, problem)) return decline(request, "takes blocked16 to packed weights");
-  constexpr std::int64_t kManyBlocks = 128;  // of weights: sums for each run would be more traffic than is shared
+  constexpr std::int64_t
+      kManyBlocks = 128;  // of weights: with more, sums for each range would be more memory traffic than is saved
   const std::int64_t blocks = problem.shape.in_blocks * problem.shape.out_blocks;
   problem.shape.dy_rounded = request.input(0).layout.storage, problem.shape.x_rounded = request.input(1).layout.storage;
-  // Rounding goes over both factors, the product over one as often as the other has blocks.
+  // Rounding reads each factor once; the product reads one factor once for each block of the other.
   const StorageDtype rounds = blocks >= 3 * (problem.shape.in_blocks + problem.shape.out_blocks) ? request.storage()
                                                                                                  : StorageDtype::exact;
   const auto all = std::make_shared<WeightGrad>(
@@ -460,8 +460,7 @@ void cpu_conv_winograd() {
   add_conv_kernel<prepare, propose_layouts>({.op = "conv2d_input_grad", .name = kName});
   add_conv_kernel<prepare_weight_grad, propose_layouts>({.op = "conv2d_weight_grad", .name = kName});
   for (const char* op : {"conv2d", "conv2d_input_grad"})
-    add_conv_kernel<prepare_region, propose_fused_layouts>(
-        {.op = op, .name = "cpu winograd fused", .fused_only = true});
+    add_conv_kernel<prepare_fused, propose_fused_layouts>({.op = op, .name = "cpu winograd fused", .fused_only = true});
 }
 
 }  // namespace neurim

@@ -1,6 +1,6 @@
-// Depthwise convolutions of more than 3x3, which oneDNN computes at a third of what the machine can do, with constant
-// weights, and their weight gradient, for which it has its reference loops only; where it has no kernels for blocks of
-// 16 channels, those of any size, with weights that change, and the data gradient too.
+// Depthwise convolutions in blocks of 16 channels: kernels larger than 3x3 with constant weights, which oneDNN computes
+// at a third of the machine's speed, and their weight gradient, for which it has only plain loops. Where oneDNN has no
+// kernels for blocks (without AVX-512): kernels of any size, weights that change, and the data gradient.
 #include "neurim/backend/cpu/conv/depthwise.h"
 
 #include <algorithm>
@@ -22,8 +22,7 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t
-    kTile = 1 << 14;  // floats of the result: what follows finds them in the first-level cache or the second
+constexpr std::int64_t kTile = 1 << 14;  // floats of the result that an epilogue finds in L1 or L2
 
 // --- forward, and the data gradient ---
 
@@ -31,14 +30,14 @@ constexpr std::int64_t
 struct Phase {
   DepthwiseShape shape;
   std::int64_t first[2] = {0, 0}, step[2] = {1, 1};
-  std::vector<std::int64_t> taps;  ///< of the kernel, in the order in which it reads them, where that is another
+  std::vector<std::int64_t> taps;  ///< of the kernel in the order in which it reads them; empty: as they are
 
-  /// How many of its rows of outputs lie before row `at` of y.
+  /// How many of its rows of outputs are before row `at` of y.
   std::int64_t before(std::int64_t at) const { return at <= first[0] ? 0 : (at - first[0] - 1) / step[0] + 1; }
 };
 
-/// The data gradient of a convolution: places of x that are a stride apart meet the same taps of the kernel, backwards,
-/// and dy without gaps.
+/// The data gradient as convolutions at stride 1: pixels of dx that are a stride apart read the same taps of the
+/// reversed kernel, and neighbouring pixels of dy.
 std::vector<Phase> gradient_phases(const DepthwiseShape& conv) {
   std::vector<Phase> phases;
   const std::int64_t size[2] = {conv.height, conv.width};
@@ -70,21 +69,21 @@ struct Depthwise {
   std::int64_t blocks, height, width;  ///< of the result
   std::int64_t x_plane, taps;          ///< floats of a block of x, and of its filters
   bool backwards;
-  std::int64_t rows;  ///< of the result that are computed together with what follows
+  std::int64_t rows;  ///< of the result before the epilogue runs over them
   std::int64_t channels;
   int x, weight, bias;   ///< arguments, or -1
-  StorageDtype rounded;  ///< how x stands
-  Epilogue epilogue;     ///< where it is all that follows; else `behind` has it
+  StorageDtype rounded;  ///< how x is stored
+  Epilogue epilogue;     ///< what follows, where the kernel does it in registers; else see `behind`
   FusedEpilogue behind;
   std::vector<std::int64_t> begin;  ///< of the tasks, blocks counted through all images
 
   int tasks() const { return static_cast<int>(begin.size()) - 1; }
-  /// Whether a row is read for several phases: then it is padded for none, and made floats once for all.
+  /// Whether several phases read a row: it is then converted to floats once for all, and not padded.
   bool strided() const { return phases[0].step[0] > 1 || phases[0].step[1] > 1; }
   bool widens() const { return rounded && strided(); }
   std::int64_t padded() const { return strided() ? 0 : depthwise_room(phases[0].shape, phases[0].shape.height); }
   std::int64_t apart() const { return behind.apart() ? rows * width * 16 : 0; }
-  /// Floats that a task needs: for taps, pixels, depthwise_rows, and results that stand apart.
+  /// Floats of the workspace: taps, converted pixels, padded rows, and results that the epilogue reads from there.
   std::int64_t room() const { return (backwards ? taps : 0) + (widens() ? x_plane : 0) + padded() + apart(); }
 
   static void run(const void* self, const Args& args, int task) noexcept {
@@ -158,7 +157,7 @@ Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, int v
   return pattern.is_activation(request, value) ? blocked_layout(request, value) : Layout{};
 }
 
-/// Reads what follows; on no, says why.
+/// Reads the epilogue; false with a reason in the request where it is something else.
 bool read_steps(KernelRequest& request, const ConvPattern& pattern, Depthwise& own) {
   if (!own.behind.read(request, pattern)) return false;
   if (pattern.epilogue && !pattern.epilogue->add) own.epilogue = *pattern.epilogue, own.behind.steps.reset();
@@ -222,7 +221,7 @@ struct WeightGrad {
   std::int64_t filter() const { return shape.kernel[0] * shape.kernel[1] * 16; }
   std::int64_t dy_plane() const { return shape.out_height * shape.out_width * 16; }
   std::int64_t x_plane() const { return shape.height * shape.width * 16; }
-  /// Floats that a task needs for a plane of either.
+  /// Floats of the workspace for a converted plane of each.
   std::int64_t room() const { return (dy_rounded ? dy_plane() : 0) + (x_rounded ? x_plane() : 0); }
 
   static void run(const void* self, const Args& args, int task) noexcept {

@@ -1,9 +1,9 @@
-// Layers in a row without anything of theirs in memory between. Convolutions: 1x1, depthwise and 1x1 again, as in
-// inverted residuals (Sandler et al., "MobileNetV2", CVPR'18), or two of these, and instead of the first one any of an
-// image. Fully connected layers with constant weights, and a layer norm before them, as in transformers, two or three
-// in all; of these a row of features is a row of pixels. An image is done in bands of rows, so few that what lies
-// between stays in the second-level cache; rows that the next band reads too are kept. A task is an image, or a run of
-// its rows, or where it has few and a depthwise convolution is the last layer of its channels.
+// Row-tiled fusion of two or three layers, whose intermediate values stay in L2. Convolutions: 1x1, depthwise and 1x1,
+// as in inverted residuals (Sandler et al., "MobileNetV2", CVPR'18), or two of these; the first may also be any
+// convolution of an image. Fully connected layers with constant weights, with a layer norm before them, as in
+// transformers: a row of features is a row of pixels. An image is computed in bands of rows, and rows that the next
+// band reads again are kept. A task is an image, a range of its rows, or, where it has few rows and ends with a
+// depthwise convolution, of its channels.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -27,27 +27,27 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kLanes = 16, kCache = 1 << 17;  // floats between the layers
+constexpr std::int64_t kLanes = 16, kCache = 1 << 17;  // floats of intermediate values
 
-/// A layer and what follows it: steps [layer, end) of the request.
+/// A layer and the steps that follow it: steps [layer, end) of the request.
 struct Stage {
   std::size_t layer, end;
   enum Kind : std::uint8_t { product, depthwise, norm, image } kind;
   int x, weight, bias, y;  ///< values of the request; -1: none
   std::int64_t in_channels, out_channels;
-  DepthwiseShape shape;    ///< of others too: their kernel is a pixel
+  DepthwiseShape shape;    ///< also of other layers, whose kernel is one pixel
   float eps = 0;           ///< of a norm
-  StorageDtype pairs{};    ///< where it multiplies: what its factors are rounded to
-  StorageDtype rounded{};  ///< how x stands (Layout::storage), of the first stage
-  StorageDtype rounds{};   ///< and y, of the last one
-  Epilogue epilogue;       ///< where it is all that follows; else there are steps
+  StorageDtype pairs{};    ///< of products: what factors are rounded to
+  StorageDtype rounded{};  ///< of the first stage: how x is stored
+  StorageDtype rounds{};   ///< of the last stage: how y is stored
+  Epilogue epilogue;       ///< what follows, where the kernel does it in registers; else see `steps`
   std::optional<PointwiseSteps> steps;
-  ConvRows image_rows{};                ///< of an image: those that some rows of y read
+  ConvRows image_rows{};                ///< of an image: the band of x that some rows of y read
   std::vector<std::int64_t> taps = {};  ///< and BlockProduct::taps
-  std::int64_t most_rows = 0,
-               place = 0;  ///< of its results, where they are not the last: rows at a time, and floats before them
+  /// Of intermediate results: rows that are kept, and their offset in the workspace, in floats.
+  std::int64_t most_rows = 0, place = 0;
 
-  /// Whether it is made of products, whose factors may be rounded.
+  /// Whether it is a matrix product, whose factors may be rounded.
   bool multiplies() const { return kind == product || kind == image; }
   std::int64_t in_blocks() const { return blocks_of(in_channels); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
@@ -55,7 +55,7 @@ struct Stage {
   std::int64_t image_size() const {
     return (kind == image ? in_channels : in_blocks() * kLanes) * shape.height * shape.width;
   }  ///< of x
-  /// Whether a depthwise convolution pads its rows first: copying wide ones would cost more than it saves.
+  /// Whether a depthwise convolution pads its rows first; for wide rows the copy costs more than it saves.
   bool pads() const { return kind == depthwise && (shape.kernel[1] > 3 || shape.out_width < 16); }
   /// The bias of `blocks` blocks from `block` on; `to` has zeros for the channels that are not there.
   void copy_bias(const float* all, std::int64_t block, std::int64_t blocks, float* to) const {
@@ -82,7 +82,7 @@ std::int64_t readings(const KernelRequest& request, int value) {
 
 bool is_layer(const Op& op) { return op.name() == "conv2d" || op.name() == "linear" || op.name() == "layer_norm"; }
 
-/// Reads a convolution; on no, says why.
+/// Reads a convolution; false with a reason in the request.
 bool read_convolution(KernelRequest& request, Stage& stage) {
   const Conv2dOptions& o = static_cast<const Conv2d&>(*request.steps[stage.layer].op).options;
   const Shape &x = type_of(request, stage.x).shape, &weight = type_of(request, stage.weight).shape,
@@ -103,7 +103,7 @@ bool read_convolution(KernelRequest& request, Stage& stage) {
   return true;
 }
 
-/// Reads a fully connected layer or a norm; on no, says why.
+/// Reads a fully connected layer or a norm; false with a reason in the request.
 bool read_features(KernelRequest& request, Stage& stage) {
   const Shape &x = type_of(request, stage.x).shape, &weight = type_of(request, stage.weight).shape;
   if (x.rank() < 3 || x.numel() == 0) return decline(request, "takes three axes and more, none of them empty"), false;
@@ -122,7 +122,7 @@ bool read_features(KernelRequest& request, Stage& stage) {
   return true;
 }
 
-/// Reads the layer of a stage; on no, says why.
+/// Reads the layer of a stage; false with a reason in the request.
 bool read_stage(KernelRequest& request, Stage& stage) {
   const Step& step = request.steps[stage.layer];
   stage.x = step.in[0], stage.weight = step.in[1], stage.bias = step.in.size() == 3 ? step.in[2] : -1;
@@ -137,13 +137,13 @@ bool read_stage(KernelRequest& request, Stage& stage) {
 
 /// What follows a stage, where its kernel does all of it.
 std::optional<Epilogue> fused(const KernelRequest& request, const Stage& stage) {
-  // A residual lies as the last result does, and the others' blocks are elsewhere.
+  // A residual has the layout of the last result; intermediate results have another.
   const bool adds = stage.kind == Stage::product && stage.end == request.steps.size();
   const std::optional<Epilogue> epilogue = read_epilogue(request, stage.layer, stage.end);
   return epilogue && (adds || !epilogue->add) ? epilogue : std::nullopt;
 }
 
-/// Reads what follows the convolutions, in the layouts of the request; on no, says why.
+/// Reads the steps after the layers in the layouts of the request; false with a reason in the request.
 bool read_steps(KernelRequest& request, std::vector<Stage>& stages) {
   const auto rounded = [&](int value) { return request.values[value].layout.storage; };
   for (Stage& stage : stages) {
@@ -157,7 +157,7 @@ bool read_steps(KernelRequest& request, std::vector<Stage>& stages) {
   return true;
 }
 
-/// Whether the kernel takes this activation rounded.
+/// Whether the kernel takes this activation in 16 bits.
 bool takes_rounded(const KernelRequest& request, const std::vector<Stage>& stages, int value) {
   const Stage& last = stages.back();
   const bool all_pairs = std::all_of(stages.begin(), stages.end(),
@@ -166,7 +166,7 @@ bool takes_rounded(const KernelRequest& request, const std::vector<Stage>& stage
   return value != last.y || last.pairs || !fused(request, last);
 }
 
-/// Into how many tasks an image is cut for the threads, and what is shared out.
+/// How many tasks an image is cut into, and along which axis.
 struct Cut {
   enum Among : std::uint8_t { none, rows, channels } among;
   int tasks;
@@ -174,20 +174,21 @@ struct Cut {
 Cut cut_of(const KernelRequest& request, const std::vector<Stage>& stages) {
   const Stage& last = stages.back();
   const int tasks = static_cast<int>((request.chunks + last.shape.images - 1) / last.shape.images);
-  // A cut between rows computes those twice that both sides of a depthwise convolution read; for rows of features all
-  // weights are read once a band.
+  // After a cut between rows, both sides compute the rows that a depthwise convolution reads from each. For rows of
+  // features each band reads all weights.
   const bool features = request.op().name() == "linear";
-  const std::int64_t least = features                                     ? 32
-                             : tasks == 1                                 ? 0
-                             : onednn_takes_blocks() && stages.size() < 3 ? 12
-                                                                          : 7;  // rows of a task that are worth it
+  const std::int64_t least = features     ? 32
+                             : tasks == 1 ? 0
+                             : onednn_takes_blocks() && stages.size() < 3
+                                 ? 12
+                                 : 7;  // the least rows of a task for which that pays
   if (last.shape.out_height >= tasks * least) return {Cut::rows, tasks};
   const bool by_channels = stages.size() == 2 && stages[0].kind == Stage::product && last.kind == Stage::depthwise &&
                            last.out_blocks() >= tasks;
   return {by_channels ? Cut::channels : Cut::none, tasks};
 }
 
-/// Reads the layers of the request; on no, says why.
+/// Reads the layers of the request; false with a reason in the request.
 bool read_stages(KernelRequest& request, std::vector<Stage>& stages) {
   for (const TensorDesc& desc : request.values)
     if (desc.type.dtype != DType::f32) return decline(request, "takes f32 only"), false;
@@ -260,8 +261,8 @@ struct Bands {
       made;  ///< and what the last product or depthwise convolution makes, where the steps behind it round that
   std::vector<Task> tasks;
 
-  /// A stage's results: of the blocks from `first` on the rows from `base` on, of which those up to `done` are
-  /// computed; blocks are `block` floats apart.
+  /// A stage's results: of the blocks from `first` on, `block` floats apart, the rows from `base` on, of which those
+  /// before `done` are computed.
   struct Result {
     float* data;
     std::int64_t base, done, block, first;
@@ -297,7 +298,7 @@ struct Bands {
     }
   }
 
-  /// Forgets the rows before `row`.
+  /// Drops the rows before `row`.
   static void keep(const Task& task, const Stage& stage, Result& result, std::int64_t row) {
     if (row <= result.base) return;
     const std::int64_t dropped = (std::min(row, result.done) - result.base) * stage.row_size(),
@@ -310,7 +311,7 @@ struct Bands {
     result.done = std::max(result.done, row);
   }
 
-  /// A stage's rows up to `last`.
+  /// Computes a stage's rows before `last`.
   void compute(const Args& args, const Task& task, std::size_t number, Result* results, std::int64_t last,
                float* scratch) const {
     const Stage& stage = stages[number];
@@ -349,7 +350,7 @@ struct Bands {
       if (stage.bias >= 0) stage.copy_bias(in(stage.bias), block, blocks, biases);
       float* const y = apart ? scratch + made
                              : element(to.data, to.at(block) + (first - to.base) * stage.row_size(), stage.rounds);
-      // Where the rows stand in the whole tensor.
+      // The position of the rows in the whole tensor.
       const std::int64_t plane = stage.shape.out_height * stage.row_size(),
                          place = (task.image * stage.out_blocks() + block) * plane + first * stage.row_size();
       if (stage.kind == Stage::depthwise) {

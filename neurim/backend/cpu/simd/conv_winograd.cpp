@@ -47,7 +47,7 @@ struct Numbers {
 constexpr Numbers kNumbers;
 
 // The transforms along one axis. The row of a point a of the input's transform is the product of (z - b) over the other
-// finite points b, that of infinity the product over all; opposite points share its even and its odd task. Inline
+// finite points b, that of infinity the product over all; opposite points share its even and its odd part. Inline
 // always: their arrays are registers.
 
 [[gnu::always_inline]] inline void input(const Vec (&d)[kPoints], Vec (&v)[kPoints]) {

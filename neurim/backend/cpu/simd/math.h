@@ -36,7 +36,7 @@ struct Exponential {
 };
 inline Exponential exponential(float x) {
   const float rounded = x * 0x1.715476p0f + kRound, n = rounded - kRound;
-  // log(2) in two tasks, the first of so few bits that its product with n is exact.
+  // log(2) in two parts, the first of so few bits that its product with n is exact.
   const float r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
   const float p = 0.5f + r * (0.166665182f + r * (0.041666206f + r * (0.0083688898f + r * 0.00139504892f)));
   return {rounded, r + r * r * p};
@@ -107,7 +107,7 @@ inline float sigmoid_inverse(float x) {
   const std::uint32_t below = static_cast<std::uint32_t>(bits < most ? bits : most),
                       least = std::bit_cast<std::uint32_t>(-89.f);
   const float y = std::bit_cast<float>(below < least ? below : least);
-#if defined(__FMA__)  // the product is not rounded, in builds that optimize little neither: log(2) needs no second task
+#if defined(__FMA__)  // the product is not rounded, in builds that optimize little neither: log(2) needs no second part
   const float rounded = y * -0x1.715476p0f + kRound, r = __builtin_fmaf(rounded - kRound, -0x1.62e43p-1f, -y);
   const float p = 0.999999702f + r * (0.499991447f + r * (0.166676402f + r * (0.0418983921f + r * 0.00829022937f)));
   return 1 + (1 + r * p) * power_of_two(rounded);

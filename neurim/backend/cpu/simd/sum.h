@@ -11,7 +11,7 @@ namespace neurim::cpu::NEURIM_ISA {
 inline constexpr int kSumLanes = 64;
 inline constexpr int kSumBlock = 1024;  ///< additions go to a double after so many elements
 
-/// What `join` makes of all lanes, half of them with the other half until one is left: no fusion group of so many.
+/// What `join` makes of all lanes, half of them with the other half until one is left: no chain of so many.
 template <int count = kSumLanes, class Join>
 float joined(float* lane, Join join) {
 #pragma GCC unroll 8
