@@ -1,21 +1,22 @@
-// The steps that kernels apply to results while these are in registers.
+// A fused addition and ReLU, which kernels apply to results in registers.
 #pragma once
 #include "neurim/backend/cpu/common/relu.h"
 #include "neurim/graph/kernel.h"
 
 namespace neurim::cpu {
 
-/// A sum with another value, then a ReLU or ReLU6, each of which may be missing: the steps that kernels apply to
-/// results while these are in registers. In a backward pass a ReLU's gradient stands for the ReLU.
+/// The addition of another value, then a ReLU or ReLU6. Either may be missing. Kernels apply them to results in
+/// registers. In a backward pass the ReLU's gradient takes the place of the ReLU.
 struct AddRelu {
-  int add = -1;         ///< the value that is added, as the result lies
-  Relu relu;            ///< also the one whose gradient it is
-  int mask = -1;        ///< the ReLU's output, of a gradient
-  int sum = -1;         ///< the result of the addition
+  int add = -1;         ///< the value that is added, of the same type as the result; -1: none
+  Relu relu;            ///< in a backward pass: the ReLU whose gradient is applied; `on` is false: none
+  int mask = -1;        ///< in a backward pass: the ReLU's output
+  int sum = -1;         ///< the result of the addition; -1: none
   int result = -1;      ///< the result of the last step
   std::size_t end = 0;  ///< the first step that is not part of it
 };
-/// Reads such steps from step `begin` on, at most to `end`, that begin with `value`; stops at the first that is none.
+/// Matches the steps [begin, end) of a request, of which the first reads `value`. Stops at the first step that does not
+/// match.
 AddRelu read_add_relu(const KernelRequest& request, std::size_t begin, std::size_t end, int value,
                       bool gradient = false);
 

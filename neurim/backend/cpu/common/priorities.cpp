@@ -15,24 +15,24 @@ struct Priority {
   int rank;
 };
 
-constexpr int kOnly = 20;  // of an op's only kernel
+constexpr int kOnly = 20;  // the rank of an op's only kernel
 
-// The best first; kernels of one rank take different requests. A group of nodes is formed only where its kernel ranks
-// at least as high as the one that takes the anchor alone.
+// Highest rank first. Kernels of equal rank accept different requests. A fusion group is formed only if its kernel
+// ranks at least as high as the kernel that accepts the anchor alone.
 constexpr Priority kPriorities[] = {
     {"conv", "cpu int8 winograd", 41},   // 2.25 times fewer multiplications than "cpu int8", where 3x3 kernels allow it
-    {"conv", "cpu int8", 40},            // groups that quantize, which no other kernel takes
+    {"conv", "cpu int8", 40},            // groups that quantize, which no other kernel accepts
     {"conv", "cpu winograd", 30},        // 2.25 to 4 times fewer multiplications than a direct sum
-    {"conv", "cpu winograd fused", 30},  // the same with a norm behind it
-    {"conv", "cpu row-tiled", 25},       // several layers at once: what lies between them never leaves L2
+    {"conv", "cpu winograd fused", 30},  // the same, followed by a norm
+    {"conv", "cpu row-tiled", 25},       // several layers at once: intermediate values stay in L2
     {"conv", "cpu gemv", 22},            // one pixel: reads each weight once and pads no block of pixels
     {"conv", "cpu 1x1", 20},             // a matrix product: reads x once, without windows
     {"conv", "cpu depthwise", 20},       // one channel a group: no product would fill the registers
     {"conv", "cpu direct", 18},          // blocks of channels; fuses more than oneDNN
     {"conv", "cpu nchw16n", 15},         // few channels: blocks of images waste no lanes
     {"conv", "cpu nchw", 14},            // few channels of fewer images than a block has
-    {"conv", "onednn", 10},              // what no kernel above takes
-    {"conv", "onednn fused", 10},        // the same with a norm before or behind it
+    {"conv", "onednn", 10},              // requests that no kernel above accepts
+    {"conv", "onednn fused", 10},        // the same, with a norm before or after it
     {"conv", "onednn_loops", 1},         // oneDNN's plain loops: faster than the reference alone
 
     {"linear", "cpu int8", 40},            // as of conv
@@ -41,11 +41,11 @@ constexpr Priority kPriorities[] = {
     {"linear", "cpu gemv", 15},            // one row: oneDNN's blocks would be mostly padding
     {"linear", "cpu rounded matmul", 15},  // weights packed in 16 bits; oneDNN would round them in each call
     {"linear", "onednn", 10},
-    {"linear", "cpu matmul", 5},  // where oneDNN is not there
+    {"linear", "cpu matmul", 5},  // in builds without oneDNN
 
     {"matmul", "cpu rounded matmul", 15},  // as of linear
     {"matmul", "onednn", 10},
-    {"matmul", "cpu matmul", 5},  // where oneDNN is not there
+    {"matmul", "cpu matmul", 5},  // in builds without oneDNN
 
     {"multihead_attention", "cpu", 20},       // tiles of queries and keys in registers
     {"multihead_attention", "cpu rows", 15},  // other layouts, and the gradient

@@ -4,8 +4,8 @@
 
 namespace neurim::cpu {
 
-/// Registers a kernel of the CPU with the priority that the table in priorities.cpp has for its op and name. A kernel
-/// that is named "cpu" needs no line there: it is the only one of its op. Asserts that any other has one.
+/// Registers a kernel of the CPU with the rank that the table in priorities.cpp gives its op and name. A kernel named
+/// "cpu" may be missing there if it is the only one of its op. Asserts that the table lists any other.
 void add_kernel(Kernel kernel);
 
 }  // namespace neurim::cpu
