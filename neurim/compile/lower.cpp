@@ -59,14 +59,13 @@ class Lowering {
       program_.slots[slot].index = static_cast<int>(i);
       program_.inputs.push_back(slot);
     }
-    regions_ = groups_->form();
-    region_of_.resize(nodes().size());
-    for (std::size_t region = 0; region < regions_.size(); ++region)
-      for (const int member : regions_[region].nodes) region_of_[member] = static_cast<int>(region);
-    scheduled_.assign(regions_.size(), 0), endings_behind_.resize(regions_.size()),
-        waits_for_.assign(regions_.size(), 0);
+    formed_ = groups_->form();
+    group_of_.resize(nodes().size());
+    for (std::size_t group = 0; group < formed_.size(); ++group)
+      for (const int member : formed_[group].nodes) group_of_[member] = static_cast<int>(group);
+    scheduled_.assign(formed_.size(), 0), endings_after_.resize(formed_.size()), waits_for_.assign(formed_.size(), 0);
     find_endings();
-    for (int region = 0; region < static_cast<int>(regions_.size()); ++region) schedule(region);
+    for (int group = 0; group < static_cast<int>(formed_.size()); ++group) schedule(group);
     for (std::size_t i = 0; i < program_.graph.outputs.size(); ++i)
       lower_output(program_.graph.outputs[i], static_cast<int>(i));
     lower_commits();  // last: outputs may be old values of states
@@ -84,24 +83,24 @@ class Lowering {
   // --- fusion groups
   // ---------------------------------------------------------------------------------------------------
 
-  /// Lowers a fusion group after those whose values it reads. Regions come in the order of their first nodes otherwise,
+  /// Lowers a fusion group after those whose values it reads. Groups come in the order of their first nodes otherwise,
   /// but for endings.
-  void schedule(int region) {
-    if (scheduled_[region]) return;
-    scheduled_[region] = 1;
-    for (const int maker : makers(region)) schedule(maker);
-    lower_region(regions_[region]);
-    for (const int ending : endings_behind_[region])
+  void schedule(int group) {
+    if (scheduled_[group]) return;
+    scheduled_[group] = 1;
+    for (const int maker : makers(group)) schedule(maker);
+    lower_group(formed_[group]);
+    for (const int ending : endings_after_[group])
       if (--waits_for_[ending] == 0) schedule(ending);
   }
 
   /// The fusion groups whose values it reads.
-  std::set<int> makers(int region) const {
+  std::set<int> makers(int group) const {
     std::set<int> found;
-    for (int member : regions_[region].nodes)
+    for (int member : formed_[group].nodes)
       for (int value : node(member).in)
-        if (const int maker = values()[value].node; maker >= 0) found.insert(region_of_[maker]);
-    found.erase(region);
+        if (const int maker = values()[value].node; maker >= 0) found.insert(group_of_[maker]);
+    found.erase(group);
     return found;
   }
 
@@ -112,22 +111,22 @@ class Lowering {
     std::map<int, std::vector<int>> states;  // of a fusion group, those that it makes anew
     for (const auto& commit : program_.graph.commits) {
       const int maker = values()[commit.value].node;
-      if (maker >= 0) states[region_of_[maker]].push_back(commit.state);
+      if (maker >= 0) states[group_of_[maker]].push_back(commit.state);
     }
     std::set<int> checks;
     for (int n = 0; n < std::ssize(nodes()); ++n)
-      if (node(n).op->checks_data()) checks.insert(region_of_[n]);
-    for (const auto& [region, own] : states) {
+      if (node(n).op->checks_data()) checks.insert(group_of_[n]);
+    for (const auto& [group, own] : states) {
       if (std::none_of(own.begin(), own.end(), [&](int state) { return bytes(type(state)) >= kLarge; })) continue;
-      std::set<int> after, before = makers(region);
-      for (const int member : regions_[region].nodes)
+      std::set<int> after, before = makers(group);
+      for (const int member : formed_[group].nodes)
         for (const int value : node(member).out) add_readers(value, after);
       const bool kept = std::any_of(own.begin(), own.end(), [&](int state) { return add_readers(state, before); });
-      after.erase(region), before.erase(region);
+      after.erase(group), before.erase(group);
       if (!after.empty() || kept) continue;
       before.insert(checks.begin(), checks.end());
-      for (const int other : before) endings_behind_[other].push_back(region);
-      waits_for_[region] = static_cast<int>(before.size());
+      for (const int other : before) endings_after_[other].push_back(group);
+      waits_for_[group] = static_cast<int>(before.size());
     }
   }
 
@@ -135,7 +134,7 @@ class Lowering {
   bool add_readers(int value, std::set<int>& found) const {
     bool wanted = groups_->wanted_outside(value);
     for (const int reader : groups_->readers(value)) {
-      found.insert(region_of_[reader]);
+      found.insert(group_of_[reader]);
       if (!node(reader).op->fusion().data_movement) continue;
       for (const int picked : node(reader).out) wanted |= add_readers(picked, found);
     }
@@ -241,12 +240,12 @@ class Lowering {
 
   // --- tasks -----------------------------------------------------------------------------------------------------
 
-  void lower_region(const FusionGroup& group) {
+  void lower_group(const FusionGroup& group) {
     const int anchor = group.anchor_node();
     const Op& op = *node(anchor).op;
     const bool alone = group.nodes.size() == 1;
     if (alone && (lower_layout_alias(anchor) || (op.alias(0, 0) == Alias::view && lower_view(anchor)))) return;
-    const GroupRequest region = groups_->describe(group, [&](int value) { return layout_now(value); });
+    const GroupRequest described = groups_->describe(group, [&](int value) { return layout_now(value); });
     Task task;
     task.nodes = group.nodes;
     task.anchor = anchor;
@@ -255,7 +254,7 @@ class Lowering {
     for (const Kernel& kernel : candidates) {
       if (options_.interpret && kernel.rank != 0) continue;
       if (!groups_->may_take(kernel, group)) continue;
-      GroupRequest asked = region;
+      GroupRequest asked = described;
       KernelRequest request = asked.request(options_);
       if (!kernel.propose_layouts)
         for (TensorDesc& desc : asked.descs) desc.layout = {};
@@ -301,11 +300,11 @@ class Lowering {
       };
       do left.nodes.insert(left.nodes.begin(), rest.nodes.back()), rest.nodes.pop_back();
       while (std::ssize(rest.nodes) > group.anchor + 1 && !joined(rest.nodes.back()));
-      lower_region(rest);
+      lower_group(rest);
     } else {
       left = rest;
     }
-    for (const int member : left.nodes) lower_region({{member}});
+    for (const int member : left.nodes) lower_group({{member}});
   }
 
   /// Whether the output stands in the input's memory, in a layout of its own.
@@ -399,11 +398,11 @@ class Lowering {
   const LowerOptions options_;
   Program program_;
   std::optional<FusionGroups> groups_;
-  std::vector<FusionGroup> regions_;
-  std::vector<int> region_of_;
+  std::vector<FusionGroup> formed_;
+  std::vector<int> group_of_;
   std::vector<char> scheduled_;
-  std::vector<std::vector<int>> endings_behind_;  // of each fusion group
-  std::vector<int> waits_for_;                    // of each that is one: how many fusion groups it is still behind
+  std::vector<std::vector<int>> endings_after_;  // of each fusion group
+  std::vector<int> waits_for_;                   // of each that is one: how many fusion groups it is still behind
   std::vector<int> primary_;
   std::map<int, std::vector<int>> in_layout_;
   std::set<int> repacked_, read_;

@@ -15,7 +15,7 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 /// Bytes of a task's scratch, and of what is a thread's own, at most, that stand in one place for all tasks: a thread
 /// finds its lines in its own cache then, which in memory that had been a tensor's were often another's, and are far
 /// where threads share no cache.
-constexpr std::size_t kSharedScratch = std::size_t{1} << 22, kSharedOwn = std::size_t{1} << 21;
+constexpr std::size_t kSharedScratch = std::size_t{1} << 22, kSharedWorkspace = std::size_t{1} << 21;
 
 /// First and last task that touch a piece of arena memory.
 struct Span {
@@ -191,17 +191,17 @@ class MemoryPlanner {
       else
         shared = std::max(shared, aligned(task(t).scratch));
     if (shared) pieces.push_back({shared, {0, tasks()}, &shared_offset});
-    std::size_t workspace_step = 0, own_places = 0, workspace_offset = 0;
+    std::size_t workspace_step = 0, workspaces = 0, workspace_offset = 0;
     for (int t = 0; t < tasks(); ++t) {
       const Launch& launch = task(t).launch;
       task(t).workspace_step = launch.workspace_step();
-      if (launch.workspace_step() > kSharedOwn)
+      if (launch.workspace_step() > kSharedWorkspace)
         pieces.push_back({launch.workspace_bytes(), {t, t}, &task(t).workspace_offset});
       else if (launch.workspace > 0)
         workspace_step = std::max(workspace_step, launch.workspace_step()),
-        own_places = std::max(own_places, static_cast<std::size_t>(launch.max_concurrency));
+        workspaces = std::max(workspaces, static_cast<std::size_t>(launch.max_concurrency));
     }
-    if (workspace_step) pieces.push_back({own_places * workspace_step, {0, tasks()}, &workspace_offset});
+    if (workspace_step) pieces.push_back({workspaces * workspace_step, {0, tasks()}, &workspace_offset});
     std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.bytes > b.bytes; });
     std::vector<const Piece*> placed;  // by offset
     for (const Piece& piece : pieces) {
@@ -219,7 +219,7 @@ class MemoryPlanner {
     }
     for (int t = 0; t < tasks(); ++t) {
       if (task(t).scratch <= kSharedScratch) task(t).scratch_offset = shared_offset;
-      if (task(t).workspace_step <= kSharedOwn)
+      if (task(t).workspace_step <= kSharedWorkspace)
         task(t).workspace_offset = workspace_offset, task(t).workspace_step = workspace_step;
     }
   }

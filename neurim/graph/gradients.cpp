@@ -13,20 +13,20 @@ Tensors Recorder::backward(std::size_t first, std::span<const int> of, std::span
   const std::size_t last = graph.nodes.size(), forward_values = graph.values.size();
   std::vector<char> needed(forward_values, 0);
   for (int value : wrt) needed[value] = 1;
-  auto propose_layouts = [&](int value) {
+  auto wants_gradient = [&](int value) {
     const auto v = static_cast<std::size_t>(value);
     return needed[v] && is_floating(graph.values[v].type.dtype);
   };
   for (std::size_t n = first; n < last; ++n) {
     const Graph::Node& node = graph.nodes[n];
-    if (std::any_of(node.in.begin(), node.in.end(), propose_layouts))
+    if (std::any_of(node.in.begin(), node.in.end(), wants_gradient))
       for (int value : node.out) needed[value] = 1;
   }
 
   std::vector<Tensor> gradient(forward_values);
-  auto accumulate = [&](int value, const Tensor& task) {
+  auto accumulate = [&](int value, const Tensor& partial) {
     Tensor& sum = gradient[value];
-    sum = sum ? apply1(make_op("add"), {sum, task}) : task;
+    sum = sum ? apply1(make_op("add"), {sum, partial}) : partial;
   };
   for (std::size_t i = 0; i < of.size(); ++i) accumulate(of[i], seeds[i]);
 
@@ -34,23 +34,23 @@ Tensors Recorder::backward(std::size_t first, std::span<const int> of, std::span
     const Graph::Node node = graph.nodes[n];  // a copy: recording may move the list
     const bool reached = std::any_of(node.out.begin(), node.out.end(),
                                      [&](int value) { return static_cast<bool>(gradient[value]); });
-    if (!reached || std::none_of(node.in.begin(), node.in.end(), propose_layouts)) continue;
+    if (!reached || std::none_of(node.in.begin(), node.in.end(), wants_gradient)) continue;
     Tensors in, out, dout;
     const auto wanted = std::make_unique<bool[]>(node.in.size());
     for (std::size_t i = 0; i < node.in.size(); ++i) {
       in.push_back(handle(node.in[i]));
-      wanted[i] = propose_layouts(node.in[i]);
+      wanted[i] = wants_gradient(node.in[i]);
     }
     for (int value : node.out) {
       out.push_back(handle(value));
       dout.push_back(gradient[value]);
     }
-    const Tensors tasks = node.op->grad({in, out, dout, {wanted.get(), node.in.size()}});
-    NEURIM_ASSERT(tasks.size() == node.in.size());
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-      if (!wanted[i] || !tasks[i]) continue;
-      NEURIM_ASSERT(tasks[i].type() == in[i].type());
-      accumulate(node.in[i], tasks[i]);
+    const Tensors partials = node.op->grad({in, out, dout, {wanted.get(), node.in.size()}});
+    NEURIM_ASSERT(partials.size() == node.in.size());
+    for (std::size_t i = 0; i < partials.size(); ++i) {
+      if (!wanted[i] || !partials[i]) continue;
+      NEURIM_ASSERT(partials[i].type() == in[i].type());
+      accumulate(node.in[i], partials[i]);
     }
   }
 

@@ -32,9 +32,9 @@ class Printer final : public Fields {
   }
   template <class T>
   Fields& list(std::string_view name, const std::vector<T>& values) {
-    std::vector<std::string> tasks;
-    for (const T& value : values) tasks.push_back(text(value));
-    return print(name, text('[', join(tasks, ","), ']'));
+    std::vector<std::string> parts;
+    for (const T& value : values) parts.push_back(text(value));
+    return print(name, text('[', join(parts, ","), ']'));
   }
 };
 

@@ -20,7 +20,7 @@ struct Value {
   std::uint64_t epoch = 0;
 
   bool constant = false;   // made inside a trace: its data never change and may be folded
-  bool parameter = false;  // made to be learnt: a task of some module
+  bool parameter = false;  // made to be learnt: a part of some module
 
   // Traced: which trace, and which value of its graph.
   std::uint64_t trace = 0;

@@ -66,9 +66,9 @@ void concat_body(const Op& op, std::span<const View> in, std::span<const View> o
   const int axis = normal_axis(static_cast<const Concat&>(op).axis, whole.rank(), "concat");
   const std::int64_t outer = extent(whole, 0, axis), inner = extent(whole, axis + 1, whole.rank());
   std::int64_t first = 0;
-  for (const View& task : in) {
-    const std::int64_t run = task.shape()[axis] * inner;
-    for (std::int64_t i = 0; i < outer; ++i) copy(out[0], i * whole[axis] * inner + first, task, i * run, run);
+  for (const View& part : in) {
+    const std::int64_t run = part.shape()[axis] * inner;
+    for (std::int64_t i = 0; i < outer; ++i) copy(out[0], i * whole[axis] * inner + first, part, i * run, run);
     first += run;
   }
 }
@@ -88,13 +88,13 @@ void each_sliced(const SliceOptions& options, const Shape& whole, Visit visit) {
 
 void slice_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
   each_sliced(static_cast<const Slice&>(op).options, in[0].shape(),
-              [&](std::int64_t task, std::int64_t whole) { copy(out[0], task, in[0], whole, 1); });
+              [&](std::int64_t part, std::int64_t whole) { copy(out[0], part, in[0], whole, 1); });
 }
 
 void slice_grad_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
   zero(out[0]);
   each_sliced(static_cast<const SliceGrad&>(op).options, out[0].shape(),
-              [&](std::int64_t task, std::int64_t whole) { copy(out[0], whole, in[0], task, 1); });
+              [&](std::int64_t part, std::int64_t whole) { copy(out[0], whole, in[0], part, 1); });
 }
 
 void pad_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
@@ -142,17 +142,17 @@ struct Gathering {
 void gather_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t& status) {
   const Gathering gathering(in[0].shape(), static_cast<const Gather&>(op).axis);
   zero(out[0]);
-  gathering.each(in[1], status, [&](std::int64_t task, std::int64_t whole) {
-    if (whole >= 0) copy(out[0], task, in[0], whole, gathering.inner);
+  gathering.each(in[1], status, [&](std::int64_t part, std::int64_t whole) {
+    if (whole >= 0) copy(out[0], part, in[0], whole, gathering.inner);
   });
 }
 
 void gather_grad_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t& status) {
   const Gathering gathering(out[0].shape(), static_cast<const GatherGrad&>(op).axis);
   std::vector<double> total(static_cast<std::size_t>(out[0].numel()));
-  gathering.each(in[1], status, [&](std::int64_t task, std::int64_t whole) {
+  gathering.each(in[1], status, [&](std::int64_t part, std::int64_t whole) {
     if (whole < 0) return;
-    for (std::int64_t k = 0; k < gathering.inner; ++k) total[whole + k] += in[0][task + k];
+    for (std::int64_t k = 0; k < gathering.inner; ++k) total[whole + k] += in[0][part + k];
   });
   out[0].set(total);
 }

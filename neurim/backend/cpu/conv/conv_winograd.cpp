@@ -197,7 +197,7 @@ struct Tiled {
     for (std::size_t i = 0; i + 1 < begin.size(); ++i) longest = std::max(longest, begin[i + 1] - begin[i]);
     const std::int64_t fitting = std::max(kCache / (shape.points() * (shape.in_blocks + shape.out_blocks) * kLanes),
                                           kRun),
-                       batches = (longest + fitting - 1) / fitting;
+                       batches = std::max<std::int64_t>(1, (longest + fitting - 1) / fitting);
     batch = (longest + batches - 1) / batches;
     input_plane = plane(shape.in_blocks, batch, shape.pairs);
     output_plane = plane((shape.out_blocks + slices - 1) / slices, batch);
