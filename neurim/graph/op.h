@@ -62,10 +62,13 @@ enum class Alias : std::uint8_t {
   view,       ///< the output is the input's memory from Op::view_begin on, under another shape (row-major only)
 };
 
-/// The ONNX operator that an op maps to, when it maps one to one: name and the opset since which it has this form.
+/// How ONNX has an op: the operator and the opset since which it has this form.
 struct Onnx {
-  std::string_view name;
+  std::string_view name = {};
   int since = 0;
+  bool composed = false;     ///< without a name: Op::write_onnx writes it as other operators
+  bool reads_batch = false;  ///< its attributes may depend on the batch size (OnnxNode::larger)
+  explicit operator bool() const { return composed || !name.empty(); }
 };
 
 /// What the passes of a plan may do with an op.
@@ -121,6 +124,9 @@ class Op : public std::enable_shared_from_this<Op> {
   /// it; other ops have none. For one call with these inputs.
   virtual std::int64_t multiply_adds(std::span<const Type> /*in*/) const { return 0; }
   virtual Onnx onnx() const { return {}; }
+  /// Writes it, where onnx() has it: the last node that is added is the result, unless OnnxNode::results names others.
+  /// The default adds the operator of onnx() with the attributes of fields().
+  virtual void write_onnx(struct OnnxNode& node) const;
   virtual std::vector<Sample> samples() const = 0;  ///< tests, benchmarks, docs, ONNX round trip
 };
 

@@ -1,5 +1,6 @@
 #include "neurim/ops/avg_pool.h"
 
+#include "neurim/ops/common/pool_onnx.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
@@ -142,6 +143,27 @@ void define_avg_pool() {
   define<AvgPool<2>>();
   define<AvgPool<3>>();
   define<AvgPool2dGrad>();
+}
+
+template <std::size_t N>
+void AvgPool<N>::write_onnx(OnnxNode& node) const {
+  PoolOptions<N> o = resolved(options);
+  const std::array<std::int64_t, 2 * N> given = o.pad;
+  o.pad = widened(o, node.types[0].shape, node.out.shape);
+  const std::string_view type = onnx_operator(*this, node.file);
+  std::string x = node.in[0];
+  bool count_pad = o.count_include_pad;
+  if (count_pad && o.pad != given) {  // the given padding counts in the divisor, what was added does not
+    for (std::size_t side = 0; side < 2 * N; ++side) o.pad[side] -= given[side];
+    std::vector<std::int64_t> pads(2 * N + 4);
+    std::copy_n(given.begin(), N, pads.begin() + 2);
+    std::copy_n(given.begin() + N, N, pads.end() - N);
+    if (given != std::array<std::int64_t, 2 * N>{}) x = node.add("Pad", {x, node.list(pads, "pads")});
+    count_pad = false;
+  }
+  OnnxAttributes attributes = onnx_window(o);
+  attributes.emplace_back("count_include_pad", std::int64_t{count_pad});
+  node.add(type, {x}, attributes);
 }
 
 template class AvgPool<1>;

@@ -15,6 +15,7 @@ class AvgPool final : public Op {
   Tensors grad(const Gradient& g) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
   Onnx onnx() const override;
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 using AvgPool2d = AvgPool<2>;

@@ -1,5 +1,6 @@
 #include "neurim/ops/broadcast_to.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
@@ -22,6 +23,10 @@ std::vector<Sample> BroadcastTo::samples() const {
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) { return apply1(std::make_shared<BroadcastTo>(shape), {x}); }
+
+void BroadcastTo::write_onnx(OnnxNode& node) const {
+  node.add("Expand", {node.in[0], node.list(node.out_sizes, "shape")});
+}
 
 void define_broadcast_to() { define<BroadcastTo>(); }
 

@@ -14,7 +14,8 @@ class BroadcastTo final : public Op {
   void fields(Fields& f) override { list_field(f, "shape", shape); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
-  Onnx onnx() const override { return {"Expand", 13}; }
+  Onnx onnx() const override { return {.name = "Expand", .since = 13, .reads_batch = true}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

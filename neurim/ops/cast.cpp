@@ -1,5 +1,6 @@
 #include "neurim/ops/cast.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
@@ -22,6 +23,8 @@ std::vector<Sample> Cast::samples() const {
 Tensor cast(const Tensor& x, DType dtype) {
   return x.dtype() == dtype ? x : apply1(std::make_shared<Cast>(dtype), {x});
 }
+
+void Cast::write_onnx(OnnxNode& node) const { node.add("Cast", node.in, {{"to", onnx_type(node.out.dtype)}}); }
 
 void define_cast() { define<Cast>(); }
 

@@ -14,6 +14,8 @@ class Cast final : public Op {
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   FusionTraits fusion() const override { return kPointwise; }
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

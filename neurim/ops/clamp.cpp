@@ -1,8 +1,10 @@
 #include "neurim/ops/clamp.h"
 
+#include <cmath>
 #include <limits>
 
 #include "neurim/base/error.h"
+#include "neurim/graph/onnx.h"
 
 namespace neurim {
 
@@ -25,6 +27,11 @@ std::vector<Sample> Clamp::samples() const {
 }
 
 Tensor clamp(const Tensor& x, double low, double high) { return apply1(std::make_shared<Clamp>(low, high), {x}); }
+
+void Clamp::write_onnx(OnnxNode& node) const {
+  const std::string least = std::isinf(low) ? "" : node.scalar(low), most = std::isinf(high) ? "" : node.scalar(high);
+  node.add("Clip", {node.in[0], least, most});
+}
 
 void define_clamp() {
   define<Clamp>();

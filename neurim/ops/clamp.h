@@ -13,6 +13,8 @@ class Clamp final : public UnaryOp {
   void fields(Fields& f) override { f("low", low)("high", high); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 
  protected:

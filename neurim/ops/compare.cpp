@@ -1,5 +1,6 @@
 #include "neurim/ops/compare.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
@@ -16,7 +17,7 @@ constexpr Relation kLessEqual{"less_equal", {"LessOrEqual", 16}};
 constexpr Relation kGreater{"greater", {"Greater", 13}};
 constexpr Relation kGreaterEqual{"greater_equal", {"GreaterOrEqual", 16}};
 constexpr Relation kEqual{"equal", {"Equal", 13}};
-constexpr Relation kNotEqual{"not_equal", {}};
+constexpr Relation kNotEqual{"not_equal", {.composed = true}};
 
 template <const Relation& relation>
 class Compare final : public Op {
@@ -33,6 +34,10 @@ class Compare final : public Op {
     return traits;
   }
   Onnx onnx() const override { return relation.onnx; }
+  void write_onnx(OnnxNode& node) const override {
+    if (&relation != &kNotEqual) return Op::write_onnx(node);
+    node.add("Not", {node.add("Equal", node.in)});
+  }
   std::vector<Sample> samples() const override {
     const Fill few{0, 3};  // so that integers tie
     return {{shared_from_this(), {{DType::f32, {2, 3, 17}}, {DType::f32, {2, 3, 17}}}},

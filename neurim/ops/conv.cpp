@@ -1,5 +1,6 @@
 #include "neurim/ops/conv.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/list_field.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/matmul.h"
@@ -344,6 +345,14 @@ void define_all() {
 }
 
 }  // namespace
+
+template <std::size_t N>
+void Conv<N>::write_onnx(OnnxNode& node) const {
+  OnnxAttributes attributes = onnx_attributes(*this);
+  const Shape& weight = node.types[1].shape;
+  attributes.emplace_back("kernel_shape", std::vector<std::int64_t>(weight.begin() + 2, weight.end()));
+  node.add(onnx_operator(*this, node.file), node.in, attributes);
+}
 
 void define_conv() {
   define_all<1>();

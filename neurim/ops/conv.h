@@ -52,6 +52,7 @@ class Conv final : public Op {
   Tensors grad(const Gradient& g) const override;
   std::int64_t multiply_adds(std::span<const Type> in) const override;
   Onnx onnx() const override { return {"Conv", 11}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 using Conv1d = Conv<1>;

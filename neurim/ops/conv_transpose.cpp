@@ -1,5 +1,6 @@
 #include "neurim/ops/conv_transpose.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/common/list_field.h"
 #include "neurim/ops/common/rules.h"
@@ -162,6 +163,14 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose3dOptions& options) {
   return conv_transpose(x, weight, bias, options);
+}
+
+template <std::size_t N>
+void ConvTranspose<N>::write_onnx(OnnxNode& node) const {
+  OnnxAttributes attributes = onnx_attributes(*this);
+  const Shape& weight = node.types[1].shape;
+  attributes.emplace_back("kernel_shape", std::vector<std::int64_t>(weight.begin() + 2, weight.end()));
+  node.add(onnx_operator(*this, node.file), node.in, attributes);
 }
 
 void define_conv_transpose() {

@@ -50,6 +50,7 @@ class ConvTranspose final : public Op {
   Tensors decompose(std::span<const Tensor> in) const override;
   std::int64_t multiply_adds(std::span<const Type> in) const override;
   Onnx onnx() const override { return {"ConvTranspose", 11}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

@@ -1,6 +1,10 @@
 #include "neurim/ops/gelu.h"
 
+#include <cmath>
+#include <numbers>
+
 #include "neurim/base/error.h"
+#include "neurim/graph/onnx.h"
 
 namespace neurim {
 
@@ -27,6 +31,22 @@ std::vector<Sample> GeluGrad::samples() const {
 
 Tensor gelu(const Tensor& x, std::string approximate) {
   return apply1(std::make_shared<Gelu>(std::move(approximate)), {x});
+}
+
+/// x/2 * (1 + erf(x / sqrt(2))), or the approximation by tanh, in opsets that have no Gelu.
+void Gelu::write_onnx(OnnxNode& node) const {
+  if (node.file.opset() >= onnx().since) return Op::write_onnx(node);
+  const std::string& x = node.in[0];
+  std::string bent;
+  if (approximate == "tanh") {
+    const std::string scaled = node.add("Mul", {node.add("Mul", {x, x}), node.scalar(0.044715)});
+    const std::string inner = node.add("Mul", {x, node.add("Add", {scaled, node.scalar(1)})});
+    bent = node.add("Tanh", {node.add("Mul", {inner, node.scalar(std::sqrt(2 / std::numbers::pi))})});
+  } else {
+    bent = node.add("Erf", {node.add("Mul", {x, node.scalar(1 / std::numbers::sqrt2)})});
+  }
+  const std::string half = node.add("Mul", {x, node.scalar(0.5)});
+  node.add("Mul", {half, node.add("Add", {bent, node.scalar(1)})});
 }
 
 void define_gelu() {

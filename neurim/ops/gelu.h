@@ -14,6 +14,7 @@ class Gelu final : public UnaryOp {
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   Onnx onnx() const override { return {"Gelu", 20}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 
  protected:

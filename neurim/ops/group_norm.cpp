@@ -1,5 +1,6 @@
 #include "neurim/ops/group_norm.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/graph/trace.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/batch_norm.h"
@@ -87,6 +88,16 @@ Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, 
     running_var.assign(running_var * (1 - momentum) + over_batch(square(wide_x - center)) * (momentum * unbiased));
   }
   return with_affine(std::make_shared<InstanceNorm>(eps), x, weight, bias);
+}
+
+void GroupNorm::write_onnx(OnnxNode& node) const {
+  const std::vector<std::string> in = node.in_one_dtype();
+  node.add(onnx_operator(*this, node.file), in, {{"num_groups", groups}, {"epsilon", eps}});
+}
+
+void InstanceNorm::write_onnx(OnnxNode& node) const {
+  const std::vector<std::string> in = node.in_one_dtype();
+  node.add(onnx_operator(*this, node.file), in, onnx_attributes(*this));
 }
 
 void define_group_norm() {

@@ -29,6 +29,7 @@ class GroupNorm final : public NormOp {
   std::int64_t group_count() const override { return groups; }
   Types infer(std::span<const Type> in) const override;
   Onnx onnx() const override { return {"GroupNormalization", 21}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 
@@ -43,6 +44,7 @@ class InstanceNorm final : public Op {
   Types infer(std::span<const Type> in) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
   Onnx onnx() const override { return {"InstanceNormalization", 6}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

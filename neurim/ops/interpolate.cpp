@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/common/wide.h"
@@ -142,6 +143,25 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   auto op = std::make_shared<Interpolate>();
   op->options = options;
   return apply1(op, {x});
+}
+
+void Interpolate::write_onnx(OnnxNode& node) const {
+  const InterpolateOptions& o = options;
+  const bool nearest = o.mode.starts_with("nearest"), exact = o.mode == "nearest-exact";
+  OnnxAttributes attributes{{"mode", nearest ? "nearest" : o.mode == "bicubic" ? "cubic" : "linear"}};
+  attributes.emplace_back("coordinate_transformation_mode", o.align_corners     ? "align_corners"
+                                                            : nearest && !exact ? "asymmetric"
+                                                                                : "half_pixel");
+  if (nearest) attributes.emplace_back("nearest_mode", exact ? "round_prefer_ceil" : "floor");
+  if (o.scale_factor.empty()) {
+    node.add("Resize", {node.in[0], "", "", node.list(node.out_sizes, "sizes")}, attributes);
+    return;
+  }
+  std::vector<float> scales(static_cast<std::size_t>(node.out.shape.rank()), 1);
+  for (std::size_t axis = 2; axis < scales.size(); ++axis)
+    scales[axis] = static_cast<float>(o.scale_factor[o.scale_factor.size() == 1 ? 0 : axis - 2]);
+  const Tensor list = Tensor::from({static_cast<std::int64_t>(scales.size())}, scales);
+  node.add("Resize", {node.in[0], "", node.file.constant(list, text(node.name, "/scales"))}, attributes);
 }
 
 void define_interpolate() { define<Interpolate>(); }

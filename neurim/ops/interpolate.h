@@ -33,6 +33,7 @@ class Interpolate final : public Op {
   Types infer(std::span<const Type> in) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
   Onnx onnx() const override { return {"Resize", 13}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

@@ -1,5 +1,7 @@
 #include "neurim/ops/iota.h"
 
+#include "neurim/graph/onnx.h"
+#include "neurim/graph/trace.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
@@ -18,6 +20,11 @@ std::vector<Sample> Iota::samples() const {
 }
 
 Tensor iota(std::int64_t n, DType dtype) { return apply1(std::make_shared<Iota>(n, dtype), {}); }
+
+void Iota::write_onnx(OnnxNode& node) const {
+  const Untraced untraced;
+  node.add("Identity", {node.file.constant(apply1(shared_from_this(), {}), text(node.name, "/values"))});
+}
 
 void define_iota() { define<Iota>(); }
 

@@ -13,6 +13,8 @@ class Iota final : public Op {
   std::string_view name() const override { return "iota"; }
   void fields(Fields& f) override { f("n", n)("dtype", dtype); }
   Types infer(std::span<const Type> in) const override;
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

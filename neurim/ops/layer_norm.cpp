@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/common/wide.h"
@@ -108,6 +109,12 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
   const Type type{weight ? weight.dtype() : bias ? bias.dtype() : x.dtype(), normalized_shape};
   return apply1(std::make_shared<LayerNorm>(eps), {x, weight ? weight : Tensor::full(type, 1, x.device()),
                                                    bias ? bias : Tensor::full(type, 0, x.device())});
+}
+
+void LayerNorm::write_onnx(OnnxNode& node) const {
+  const std::int64_t axis = -node.types[1].shape.rank();
+  const std::vector<std::string> in = node.in_one_dtype();
+  node.add(onnx_operator(*this, node.file), in, {{"axis", axis}, {"epsilon", eps}});
 }
 
 void define_layer_norm() {

@@ -42,6 +42,7 @@ class LayerNorm final : public NormOp {
   Types infer(std::span<const Type> in) const override;
   bool precedes(const Op&) const override { return true; }
   Onnx onnx() const override { return {"LayerNormalization", 17}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

@@ -1,5 +1,7 @@
 #include "neurim/ops/leaky_relu.h"
 
+#include "neurim/graph/onnx.h"
+
 namespace neurim {
 
 Tensors LeakyRelu::grad(const Gradient& g) const {
@@ -12,6 +14,8 @@ std::vector<Sample> LeakyRelu::samples() const {
 }
 
 Tensor leaky_relu(const Tensor& x, double slope) { return apply1(std::make_shared<LeakyRelu>(slope), {x}); }
+
+void LeakyRelu::write_onnx(OnnxNode& node) const { node.add("LeakyRelu", node.in, {{"alpha", slope}}); }
 
 void define_leaky_relu() {
   define<LeakyRelu>();

@@ -12,6 +12,8 @@ class LeakyRelu final : public UnaryOp {
   std::string_view name() const override { return "leaky_relu"; }
   void fields(Fields& f) override { f("slope", slope); }
   Tensors grad(const Gradient& g) const override;
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

@@ -2,6 +2,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/reshape.h"
@@ -71,6 +72,15 @@ std::vector<Sample> Linear::samples() const {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return apply1(std::make_shared<Linear>(), bias ? Tensors{x, weight, bias} : Tensors{x, weight});
+}
+
+void Linear::write_onnx(OnnxNode& node) const {
+  if (node.types[0].shape.rank() == 2) {
+    node.add("Gemm", node.in, {{"transB", std::int64_t{1}}});
+    return;
+  }
+  const std::string product = node.add("MatMul", {node.in[0], node.transposed(node.in[1], 2)});
+  if (node.in.size() == 3) node.add("Add", {product, node.in[2]});
 }
 
 void define_linear() { define<Linear>(); }

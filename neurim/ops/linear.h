@@ -15,6 +15,8 @@ class Linear final : public Op {
   Tensors grad(const Gradient& g) const override;
   std::int64_t multiply_adds(std::span<const Type> in) const override;
   bool precedes(const Op& anchor) const override;  ///< the recurrence over its rows
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

@@ -1,6 +1,7 @@
 #include "neurim/ops/matmul.h"
 
 #include "neurim/base/error.h"
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/reshape.h"
 
@@ -51,7 +52,7 @@ std::int64_t Matmul::multiply_adds(std::span<const Type> in) const {
   return infer(in)[0].shape.numel() * in[0].shape[transpose_a ? -2 : -1];
 }
 
-Onnx Matmul::onnx() const { return transpose_a || transpose_b ? Onnx{} : Onnx{"MatMul", 13}; }
+Onnx Matmul::onnx() const { return transpose_a || transpose_b ? Onnx{.composed = true} : Onnx{"MatMul", 13}; }
 
 std::vector<Sample> Matmul::samples() const {
   std::vector<Sample> all;
@@ -90,6 +91,14 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose
   if (!row) out.push_back(product.size(-2));
   if (!column) out.push_back(product.size(-1));
   return reshape(product, out);
+}
+
+void Matmul::write_onnx(OnnxNode& node) const {
+  const auto side = [&](std::size_t i, bool transpose) {
+    return transpose ? node.transposed(node.in[i], node.types[i].shape.rank()) : node.in[i];
+  };
+  const std::string a = side(0, transpose_a), b = side(1, transpose_b);
+  node.add("MatMul", {a, b});
 }
 
 void define_matmul() { define<Matmul>(); }

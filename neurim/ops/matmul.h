@@ -19,6 +19,7 @@ class Matmul final : public Op {
   Tensors grad(const Gradient& g) const override;
   std::int64_t multiply_adds(std::span<const Type> in) const override;
   Onnx onnx() const override;
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

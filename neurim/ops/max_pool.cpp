@@ -1,5 +1,6 @@
 #include "neurim/ops/max_pool.h"
 
+#include "neurim/ops/common/pool_onnx.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
@@ -130,6 +131,13 @@ void define_max_pool() {
   define<MaxPool<2>>();
   define<MaxPool<3>>();
   define<MaxPool2dGrad>();
+}
+
+template <std::size_t N>
+void MaxPool<N>::write_onnx(OnnxNode& node) const {
+  PoolOptions<N> o = resolved(options);
+  o.pad = widened(o, node.types[0].shape, node.out.shape);
+  node.add(onnx_operator(*this, node.file), node.in, onnx_window(o));
 }
 
 template class MaxPool<1>;

@@ -16,6 +16,7 @@ class MaxPool final : public Op {
   Tensors grad(const Gradient& g) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
   Onnx onnx() const override { return {"MaxPool", 12}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 using MaxPool2d = MaxPool<2>;

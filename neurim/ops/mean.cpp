@@ -1,5 +1,6 @@
 #include "neurim/ops/mean.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/div.h"
@@ -22,6 +23,8 @@ class Mean final : public ReduceOp {
     const double count = static_cast<double>(x.numel()) / static_cast<double>(g.out[0].numel());
     return {broadcast_to(restored(g.dout[0] / count, x.shape()), x.shape())};
   }
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override { write_reduction(node, "ReduceMean", 18); }
   std::vector<Sample> samples() const override { return samples_of<Mean>(); }
 };
 

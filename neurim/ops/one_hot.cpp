@@ -1,6 +1,9 @@
 #include "neurim/ops/one_hot.h"
 
+#include "neurim/graph/onnx.h"
+#include "neurim/graph/trace.h"
 #include "neurim/ops/common/rules.h"
+#include "neurim/ops/iota.h"
 
 namespace neurim {
 
@@ -24,6 +27,18 @@ std::vector<Sample> OneHot::samples() const {
 
 Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype) {
   return apply1(std::make_shared<OneHot>(classes, dtype), {indices});
+}
+
+/// Not ONNX's OneHot, which lets indices count from the back and which few runtimes have in every dtype.
+void OneHot::write_onnx(OnnxNode& node) const {
+  const Tensor numbers = [&] {
+    const Untraced untraced;
+    return iota(classes, node.types[0].dtype);
+  }();
+  const std::vector<std::int64_t> last{-1};
+  const std::string column = node.add("Unsqueeze", {node.in[0], node.list(last, "axis")});
+  const std::string hit = node.add("Equal", {column, node.file.constant(numbers, text(node.name, "/classes"))});
+  node.add("Cast", {hit}, {{"to", onnx_type(dtype)}});
 }
 
 void define_one_hot() { define<OneHot>(); }

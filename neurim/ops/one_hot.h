@@ -15,6 +15,8 @@ class OneHot final : public Op {
   Types infer(std::span<const Type> in) const override;
   bool checks_data() const override { return true; }
   std::string data_fault(std::span<const Tensor> in) const override;
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

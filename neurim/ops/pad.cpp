@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/gather.h"
 
@@ -91,6 +92,20 @@ Tensor pad(const Tensor& x, std::vector<std::int64_t> pads, const std::string& m
 
 Tensor pad(const Tensor& x, std::vector<std::int64_t> pads, double value) {
   return apply1(std::make_shared<Pad>(std::move(pads), value), {x});
+}
+
+void Pad::write_onnx(OnnxNode& node) const {
+  if (pads.empty()) {
+    node.add("Identity", node.in);
+    return;
+  }
+  const std::string list = node.list(pads, "pads");
+  node.add("Pad", {node.in[0], list, node.scalar(value)});
+}
+
+void BorderPad::write_onnx(OnnxNode& node) const {
+  const std::string onnx_mode = mode == "replicate" ? "edge" : mode == "circular" ? "wrap" : mode;
+  node.add(onnx_operator(*this, node.file), {node.in[0], node.list(pads, "pads")}, {{"mode", onnx_mode}});
 }
 
 void define_pad() {

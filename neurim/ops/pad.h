@@ -15,6 +15,7 @@ class Pad final : public Op {
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   Onnx onnx() const override { return {"Pad", 13}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 
@@ -41,6 +42,7 @@ class BorderPad final : public Op {
   Types infer(std::span<const Type> in) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
   Onnx onnx() const override { return {"Pad", mode == "circular" ? 19 : 13}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

@@ -1,5 +1,7 @@
 #include "neurim/ops/quantize.h"
 
+#include "neurim/graph/onnx.h"
+#include "neurim/graph/trace.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
@@ -72,6 +74,37 @@ Tensor quantize(const Tensor& x, const Tensor& scale, std::int64_t zero_point, D
 Tensor dequantize(const Tensor& q, const Tensor& scale, std::int64_t zero_point) {
   return apply1(std::make_shared<Dequantize>(zero_point), {q, scale});
 }
+
+/// The scale as ONNX takes it, () or along one axis, and a zero point like it.
+static void write_scaled(const Op& op, OnnxNode& node, DType dtype, std::int64_t zero_point) {
+  const Shape& scale = node.types[1].shape;
+  OnnxAttributes attributes;
+  std::vector<std::int64_t> sizes;
+  for (int axis = 0; axis < scale.rank(); ++axis)
+    if (scale[axis] != 1) {
+      sizes.push_back(scale[axis]);
+      attributes = {{"axis", std::int64_t{axis} - scale.rank() + node.types[0].shape.rank()}};
+    }
+  require(node.types[1].dtype == DType::f32, op.name(), ": the scale is ", node.types[1],
+          ", but ONNX takes f32 before opset 19");
+  require(sizes.size() <= 1, op.name(), ": the scale is ", node.types[1],
+          ", but ONNX takes one for all or one along an axis");
+  const std::string own = scale.rank() == std::ssize(sizes)
+                              ? node.in[1]
+                              : node.add("Reshape", {node.in[1], node.list(sizes, "shape")});
+  std::vector<std::string> in{node.in[0], own};
+  if (dtype != DType::i32) {  // which ONNX counts from 0
+    const Untraced untraced;
+    in.push_back(node.file.constant(Tensor::full({dtype, Shape(sizes)}, static_cast<double>(zero_point)),
+                                    text(node.name, "/zero")));
+  } else {
+    require(zero_point == 0, op.name(), ": the zero point of i32 is ", zero_point, ", but ONNX counts it from 0");
+  }
+  node.add(onnx_operator(op, node.file), in, attributes);
+}
+
+void Quantize::write_onnx(OnnxNode& node) const { write_scaled(*this, node, dtype, zero_point); }
+void Dequantize::write_onnx(OnnxNode& node) const { write_scaled(*this, node, node.types[0].dtype, zero_point); }
 
 void define_quantize() {
   define<Quantize>();

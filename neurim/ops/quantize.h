@@ -19,6 +19,7 @@ class Quantize final : public Op {
   Types infer(std::span<const Type> in) const override;
   FusionTraits fusion() const override { return kPointwise; }
   Onnx onnx() const override { return {"QuantizeLinear", 13}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 
@@ -34,6 +35,7 @@ class Dequantize final : public Op {
   /// Follows nothing: what reads its output wants it made there, of a quarter of the memory.
   FusionTraits fusion() const override { return {.pointwise = true, .rematerializable = true}; }
   Onnx onnx() const override { return {"DequantizeLinear", 13}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "neurim/base/error.h"
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/concat.h"
@@ -249,6 +250,68 @@ Tensors gru(const RecurrentInputs& in, bool reverse, bool reset_after) {
 
 Tensors rnn(const RecurrentInputs& in, bool reverse, const std::string& nonlinearity) {
   return apply_recurrent(Cell::rnn, in, {.reverse = reverse, .nonlinearity = nonlinearity});
+}
+
+/// One direction of one layer. ONNX stacks directions along an axis of their own, which every operand has
+/// here with size 1, and orders the gates i, o, f, g and z, r, n.
+void Recurrent::write_onnx(OnnxNode& node) const {
+  using List = std::vector<std::int64_t>;
+  const RecurrentOptions& o = options;
+  require(!o.projection || !o.state, name(),
+          ": ONNX has no form of a projection that begins with given states; leave the states or the "
+          "projection out");
+  const std::int64_t gates = gate_count(cell), hidden = node.types[1].shape[0] / gates;
+  const auto sorted = [&](const std::string& stack, const List& order, const List& columns) {
+    List split{static_cast<std::int64_t>(order.size()), hidden}, joined{1, split[0] * hidden};
+    split.insert(split.end(), columns.begin(), columns.end());
+    joined.insert(joined.end(), columns.begin(), columns.end());
+    const std::string parts = node.add("Reshape", {stack, node.list(split, "split")});
+    const std::string moved = node.add("Gather", {parts, node.list(order, "order")}, {{"axis", std::int64_t{0}}});
+    return node.add("Reshape", {moved, node.list(joined, "joined")});
+  };
+  const List order = cell == Cell::lstm ? List{0, 3, 1, 2} : cell == Cell::gru ? List{1, 0, 2} : List{0};
+  const auto with_direction = [&](const std::string& x) {
+    return node.add("Unsqueeze", {x, node.list(List{0}, "direction")});
+  };
+  const auto without_direction = [&](const std::string& y, std::int64_t axis) {
+    return node.add("Squeeze", {y, node.list(List{axis}, "direction")});
+  };
+
+  std::size_t next = 3;
+  std::string bias, hr, peephole, lengths, h0, c0, weight_hh = node.in[2];
+  if (o.bias) {
+    List both = order;
+    for (const std::int64_t gate : order) both.push_back(gates + gate);
+    bias = sorted(node.add("Concat", {node.in[next], node.in[next + 1]}, {{"axis", std::int64_t{0}}}), both, {});
+    next += 2;
+  }
+  if (o.projection) {  // without it the same network hears its inner outputs through both matrices at once
+    weight_hh = node.add("MatMul", {weight_hh, node.in[next]});
+    hr = node.transposed(node.in[next++], 2);
+  }
+  if (o.peephole) peephole = sorted(node.in[next++], {0, 2, 1}, {});
+  if (o.state) h0 = with_direction(node.in[next++]);
+  if (o.state && cell == Cell::lstm) c0 = with_direction(node.in[next++]);
+  if (o.lengths) lengths = node.add("Cast", {node.in[next]}, {{"to", onnx_type(DType::i32)}});
+
+  OnnxAttributes attributes{{"hidden_size", hidden}, {"direction", std::string(o.reverse ? "reverse" : "forward")}};
+  if (cell == Cell::gru) attributes.emplace_back("linear_before_reset", std::int64_t{o.reset_after});
+  if (cell == Cell::rnn)
+    attributes.emplace_back("activations", std::vector<std::string>{o.nonlinearity == "relu" ? "Relu" : "Tanh"});
+  std::vector<std::string> in{node.in[0],
+                              sorted(node.in[1], order, {node.types[1].shape[1]}),
+                              sorted(weight_hh, order, {o.projection ? hidden : node.types[2].shape[1]}),
+                              bias,
+                              lengths,
+                              h0};
+  if (cell == Cell::lstm) in.insert(in.end(), {c0, peephole});
+  const std::vector<std::string> out = node.file.node(onnx_operator(*this, node.file), in, attributes,
+                                                      text(node.name, '/', onnx().name), cell == Cell::lstm ? 3 : 2);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::string result = without_direction(out[i], i == 0);
+    if (o.projection && i < 2) result = node.add("MatMul", {result, hr});
+    node.results.push_back(result);
+  }
 }
 
 void define_recurrent() {

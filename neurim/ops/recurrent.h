@@ -66,6 +66,7 @@ class Recurrent final : public RecurrentOp {
   Tensors grad(const Gradient& g) const override;
   std::int64_t multiply_adds(std::span<const Type> in) const override;
   Onnx onnx() const override;
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

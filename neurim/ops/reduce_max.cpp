@@ -1,6 +1,7 @@
 #include "neurim/ops/reduce_max.h"
 
 #include "neurim/base/error.h"
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/div.h"
@@ -28,6 +29,8 @@ class ReduceMax final : public ExtremumOp {
  public:
   using ExtremumOp::ExtremumOp;
   std::string_view name() const override { return "reduce_max"; }
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override { write_reduction(node, "ReduceMax", 18); }
   std::vector<Sample> samples() const override { return samples_of<ReduceMax>({-1, 1, true}); }
 };
 

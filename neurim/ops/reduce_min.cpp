@@ -1,5 +1,6 @@
 #include "neurim/ops/reduce_min.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/reduce_max.h"
 
 namespace neurim {
@@ -10,6 +11,8 @@ class ReduceMin final : public ExtremumOp {
  public:
   using ExtremumOp::ExtremumOp;
   std::string_view name() const override { return "reduce_min"; }
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override { write_reduction(node, "ReduceMin", 18); }
   std::vector<Sample> samples() const override { return samples_of<ReduceMin>({-1, 1, true}); }
 };
 

@@ -1,5 +1,6 @@
 #include "neurim/ops/relu.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
@@ -42,6 +43,8 @@ class Relu6 final : public UnaryOp {
   Tensors grad(const Gradient& g) const override {
     return {apply1(std::make_shared<Relu6Grad>(), {g.out[0], g.dout[0]})};
   }
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override { node.add("Clip", {node.in[0], node.scalar(0), node.scalar(6)}); }
 
  protected:
   Fill domain() const override { return {-4, 10}; }

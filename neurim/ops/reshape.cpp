@@ -1,5 +1,6 @@
 #include "neurim/ops/reshape.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
@@ -44,6 +45,19 @@ std::vector<Sample> Reshape::samples() const {
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) { return apply1(std::make_shared<Reshape>(shape), {x}); }
+
+void Reshape::write_onnx(OnnxNode& node) const {
+  OnnxSizes sizes = node.out_sizes;
+  const auto varying = [](const OnnxSize& size) { return size.per_image; };
+  const bool empty = std::any_of(sizes.begin(), sizes.end(),
+                                 [](const OnnxSize& size) { return size.count == 0 && !size.per_image; });
+  // One size that follows from the others needs no computing of the batch size; but ONNX forbids it beside 0.
+  if (!empty && std::count_if(sizes.begin(), sizes.end(), varying) == 1)
+    *std::find_if(sizes.begin(), sizes.end(), varying) = {-1, false};
+  OnnxAttributes attributes;
+  if (empty) attributes.emplace_back("allowzero", std::int64_t{1});
+  node.add("Reshape", {node.in[0], node.list(sizes, "shape")}, attributes);
+}
 
 void define_reshape() { define<Reshape>(); }
 

@@ -1,5 +1,6 @@
 #include "neurim/ops/rsqrt.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/square.h"
@@ -12,6 +13,8 @@ class Rsqrt final : public UnaryOp {
  public:
   std::string_view name() const override { return "rsqrt"; }
   Tensors grad(const Gradient& g) const override { return {g.dout[0] * square(g.out[0]) * g.out[0] * -0.5}; }
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override { node.add("Reciprocal", {node.add("Sqrt", node.in)}); }
 
  protected:
   Fill domain() const override { return {0.1, 4}; }

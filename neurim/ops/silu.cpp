@@ -1,5 +1,6 @@
 #include "neurim/ops/silu.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
@@ -21,6 +22,8 @@ class Silu final : public UnaryOp {
   Tensors grad(const Gradient& g) const override {
     return {apply1(std::make_shared<SiluGrad>(), {g.in[0], g.dout[0]})};
   }
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override { node.add("Mul", {node.in[0], node.add("Sigmoid", node.in)}); }
 
  protected:
   Fill domain() const override { return {-6, 6}; }

@@ -1,8 +1,10 @@
 #include "neurim/ops/slice.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
@@ -102,6 +104,24 @@ Tensor slice(const Tensor& x, std::vector<std::int64_t> starts, std::vector<std:
              std::vector<std::int64_t> axes, std::vector<std::int64_t> steps) {
   SliceOptions options{std::move(starts), std::move(ends), std::move(axes), std::move(steps)};
   return apply1(std::make_shared<Slice>(std::move(options)), {x});
+}
+
+void Slice::write_onnx(OnnxNode& node) const {
+  const SliceOptions& larger = static_cast<const Slice&>(node.larger).options;
+  if (options.starts.empty()) {
+    node.add("Identity", node.in);
+    return;
+  }
+  std::vector<std::int64_t> axes = options.axes;
+  if (axes.empty()) {
+    axes.resize(options.starts.size());
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  std::vector<std::string> in{
+      node.in[0], node.list(onnx_sizes(options.starts, larger.starts, "slice: starts"), "starts"),
+      node.list(onnx_sizes(options.ends, larger.ends, "slice: ends"), "ends"), node.list(axes, "axes")};
+  if (!options.steps.empty()) in.push_back(node.list(options.steps, "steps"));
+  node.add("Slice", in);
 }
 
 void define_slice() {

@@ -34,7 +34,8 @@ class Slice final : public Op {
   Tensors grad(const Gradient& g) const override;
   Alias alias(int out, int in) const override;
   std::int64_t view_begin(std::span<const Type> in) const override;
-  Onnx onnx() const override { return {"Slice", 13}; }
+  Onnx onnx() const override { return {.name = "Slice", .since = 13, .reads_batch = true}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

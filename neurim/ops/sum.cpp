@@ -1,5 +1,6 @@
 #include "neurim/ops/sum.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/common/rules.h"
 
@@ -15,6 +16,8 @@ class Sum final : public ReduceOp {
     const Shape& shape = g.in[0].shape();
     return {broadcast_to(restored(g.dout[0], shape), shape)};
   }
+  Onnx onnx() const override { return {.composed = true}; }
+  void write_onnx(OnnxNode& node) const override { write_reduction(node, "ReduceSum", 13); }
   std::vector<Sample> samples() const override { return samples_of<Sum>(); }
 };
 

@@ -1,5 +1,6 @@
 #include "neurim/ops/transpose.h"
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
@@ -51,6 +52,13 @@ std::vector<Sample> Transpose::samples() const {
 
 Tensor transpose(const Tensor& x, const std::vector<std::int64_t>& perm) {
   return apply1(std::make_shared<Transpose>(perm), {x});
+}
+
+void Transpose::write_onnx(OnnxNode& node) const {
+  if (node.types[0].shape.empty())
+    node.add("Identity", node.in);
+  else
+    Op::write_onnx(node);
 }
 
 void define_transpose() { define<Transpose>(); }

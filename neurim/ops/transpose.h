@@ -17,6 +17,7 @@ class Transpose final : public Op {
   /// From images to rows of pixels and back, blocks of channels stay where they are.
   std::optional<Layout> layout_alias(const Type& in, const Layout& layout) const override;
   Onnx onnx() const override { return {"Transpose", 13}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

@@ -6,7 +6,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/writable.h"
 #include "neurim/graph/trace.h"
-#include "neurim/model/onnx/rules.h"
+#include "neurim/model/onnx/writer.h"
 
 namespace neurim {
 
@@ -28,7 +28,7 @@ Graph traced(const std::function<Tensors(Tensors)>& function, const std::vector<
   }
   Graph graph = trace.finish(function(in));
   require(graph.commits.empty(), "onnx: the function assigns to a tensor, which a file cannot say");
-  const auto written = [&](const Op& op) { return onnx_rule(op).write && op.onnx().since <= opset; };
+  const auto written = [&](const Op& op) { return op.onnx() && op.onnx().since <= opset; };
   for (bool again = true; std::exchange(again, false);)  // a decomposition may name ops that decompose in turn
     graph = rewrite(graph, [&](const Graph::Node& node, const Tensors& operands) -> Tensors {
       if (written(*node.op)) return {};
@@ -156,26 +156,25 @@ class Export {
     const Graph::Node& node = graph_.nodes[n];
     const Op &op = *node.op, &larger = *larger_.nodes[n].op;
     const std::string at = node.where.empty() ? "" : node.where + ": ";
-    const OnnxRule rule = onnx_rule(op);
-    require(rule.write != nullptr, at, op.name(),
+    require(static_cast<bool>(op.onnx()), at, op.name(),
             ": ONNX has no form of it; export a function without it (losses, gradients and random numbers "
             "are for training)");
-    require(rule.sizes || attributes(op) == attributes(larger), at, op.name(), ": its attributes ", attributes(op),
-            kDependsOnBatch);
-    OnnxContext context{file_, op, larger, output_name, {}, {}, value(node.out[0]).type, sizes(node.out[0])};
-    if (context.name.empty())
-      context.name = file_.fresh(node.where + (node.where.empty() ? "" : "/") + std::string(op.name()));
+    require(op.onnx().reads_batch || attributes(op) == attributes(larger), at, op.name(), ": its attributes ",
+            attributes(op), kDependsOnBatch);
+    OnnxNode written{file_, larger, output_name, {}, {}, value(node.out[0]).type, sizes(node.out[0])};
+    if (written.name.empty())
+      written.name = file_.fresh(node.where + (node.where.empty() ? "" : "/") + std::string(op.name()));
     for (const int v : node.in) {
-      context.in.push_back(name(v));
-      context.types.push_back(value(v).type);
+      written.in.push_back(name(v));
+      written.types.push_back(value(v).type);
     }
-    rule.write(context);
-    if (context.results.empty()) {
-      file_.rename_last(context.name);
-      context.results = {context.name};
+    op.write_onnx(written);
+    if (written.results.empty()) {
+      file_.rename_last(written.name);
+      written.results = {written.name};
     }
-    NEURIM_ASSERT(context.results.size() == node.out.size());
-    for (std::size_t i = 0; i < node.out.size(); ++i) name(node.out[i]) = context.results[i];
+    NEURIM_ASSERT(written.results.size() == node.out.size());
+    for (std::size_t i = 0; i < node.out.size(); ++i) name(node.out[i]) = written.results[i];
   }
 
   const Graph &graph_, &larger_;

@@ -10,7 +10,7 @@
 
 namespace neurim {
 
-struct OnnxFile {
+struct OnnxProto {
   onnx::ModelProto model;
 };
 
@@ -37,7 +37,7 @@ void add_entry(Entries& entries, const std::string& key, const std::string& valu
 void set_type(onnx::ValueInfoProto& value, const std::string& name, DType dtype, const OnnxSizes& sizes) {
   value.set_name(name);
   auto& type = *value.mutable_type()->mutable_tensor_type();
-  type.set_elem_type(onnx_type(dtype));
+  type.set_elem_type(static_cast<std::int32_t>(onnx_type(dtype)));
   auto& shape = *type.mutable_shape();
   for (const OnnxSize& size : sizes) {
     auto& dim = *shape.add_dim();
@@ -70,22 +70,7 @@ void set_attribute(onnx::AttributeProto& attribute, const OnnxAttribute& from) {
 
 }  // namespace
 
-std::int32_t onnx_type(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return onnx::TensorProto::DOUBLE;
-    case DType::f32: return onnx::TensorProto::FLOAT;
-    case DType::f16: return onnx::TensorProto::FLOAT16;
-    case DType::bf16: return onnx::TensorProto::BFLOAT16;
-    case DType::i64: return onnx::TensorProto::INT64;
-    case DType::i32: return onnx::TensorProto::INT32;
-    case DType::i8: return onnx::TensorProto::INT8;
-    case DType::u8: return onnx::TensorProto::UINT8;
-    case DType::boolean: return onnx::TensorProto::BOOL;
-  }
-  return onnx::TensorProto::UNDEFINED;
-}
-
-OnnxWriter::OnnxWriter(std::int64_t opset) : opset_(opset), file_(std::make_unique<OnnxFile>()) {
+OnnxWriter::OnnxWriter(std::int64_t opset) : opset_(opset), file_(std::make_unique<OnnxProto>()) {
   const std::int64_t newest = kOldest + static_cast<std::int64_t>(kIrVersions.size()) - 1;
   require(opset >= kOldest && opset <= newest, "onnx: opset ", opset, " is not one of ", kOldest, " to ", newest);
   onnx::ModelProto& model = file_->model;
@@ -170,7 +155,7 @@ void OnnxWriter::rename_last(const std::string& name) {
 std::string OnnxWriter::constant(const Tensor& tensor, std::string_view wish) {
   onnx::TensorProto& stored = *file_->model.mutable_graph()->add_initializer();
   stored.set_name(fresh(wish));
-  stored.set_data_type(onnx_type(tensor.dtype()));
+  stored.set_data_type(static_cast<std::int32_t>(onnx_type(tensor.dtype())));
   for (const std::int64_t size : tensor.shape()) stored.add_dims(size);
   std::string& data = *stored.mutable_raw_data();
   data.resize(neurim::bytes(tensor.type()));

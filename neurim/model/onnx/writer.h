@@ -5,35 +5,19 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
 #include <vector>
 
-#include "neurim/graph/tensor.h"
+#include "neurim/graph/onnx.h"
 
 namespace neurim {
 
-/// A size in the file: `count`, or `count` for each image of the batch.
-struct OnnxSize {
-  std::int64_t count = 0;
-  bool per_image = false;
-};
-using OnnxSizes = std::vector<OnnxSize>;
-
-using OnnxAttribute = std::pair<
-    std::string, std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<std::string>>>;
-using OnnxAttributes = std::vector<OnnxAttribute>;
-
-/// The number that ONNX gives an element type.
-std::int32_t onnx_type(DType dtype);
-
 /// Builds a ModelProto. Names are what values are known by; each is made unique when it is given out.
-class OnnxWriter {
+class OnnxWriter final : public OnnxFile {
  public:
   explicit OnnxWriter(std::int64_t opset);  ///< throws Error(usage) for an unknown one
-  ~OnnxWriter();
+  ~OnnxWriter() override;
 
-  std::int64_t opset() const { return opset_; }
+  std::int64_t opset() const override { return opset_; }
 
   /// Keeps a name for an input or an output; throws Error(usage) when it is taken.
   void reserve(const std::string& name);
@@ -45,16 +29,16 @@ class OnnxWriter {
   /// Adds a node with `outputs` outputs, whose names it returns: fresh ones. One of constants alone becomes a constant,
   /// where it is known what it gives.
   std::vector<std::string> node(std::string_view type, const std::vector<std::string>& in,
-                                const OnnxAttributes& attributes, std::string_view wish, int outputs);
+                                const OnnxAttributes& attributes, std::string_view wish, int outputs) override;
   /// The same with one output.
   std::string node(std::string_view type, const std::vector<std::string>& in, const OnnxAttributes& attributes,
                    std::string_view wish);
   /// Gives the result of the last node this name.
   void rename_last(const std::string& name);
   /// Adds a stored tensor as an initializer and returns its name.
-  std::string constant(const Tensor& tensor, std::string_view wish);
+  std::string constant(const Tensor& tensor, std::string_view wish) override;
   /// The sizes as an i64 vector: a constant, or computed from the batch of the first input.
-  std::string sizes(const OnnxSizes& sizes, std::string_view wish);
+  std::string sizes(const OnnxSizes& sizes, std::string_view wish) override;
 
   /// Takes the initializers out that nothing reads, and gives their names to what has been made of them alone.
   void drop_unread();
@@ -77,7 +61,7 @@ class OnnxWriter {
       made_of_;                // a constant, and the one whose numbers it has in another order
   std::string last_constant_;  // what the last node was folded to; "" where it was not
   std::string batch_;          // the value that holds the batch size, i64(1); "" while nothing needs it
-  std::unique_ptr<struct OnnxFile> file_;
+  std::unique_ptr<struct OnnxProto> file_;
 };
 
 }  // namespace neurim

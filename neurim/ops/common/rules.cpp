@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "neurim/base/error.h"
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/sum.h"
 
@@ -125,6 +126,14 @@ std::array<bool, Shape::kMaxRank> ReduceOp::reduced(int rank) const {
     mark = true;
   }
   return gone;
+}
+
+void ReduceOp::write_reduction(OnnxNode& node, std::string_view type, std::int64_t since) const {
+  OnnxAttributes attributes{{"keepdims", std::int64_t{keepdims}}};
+  std::vector<std::string> in = node.in;
+  if (!axes.empty() && node.file.opset() >= since) in.push_back(node.list(axes, "axes"));
+  if (!axes.empty() && node.file.opset() < since) attributes.emplace_back("axes", axes);
+  node.add(type, in, attributes);
 }
 
 Shape ReduceOp::kept(const Shape& shape) const {

@@ -83,6 +83,8 @@ class ReduceOp : public Op {
   Shape kept(const Shape& shape) const;
 
  protected:
+  /// As an ONNX reduction whose axes are an input from opset `since` on and an attribute before.
+  void write_reduction(OnnxNode& node, std::string_view type, std::int64_t since) const;
   /// A value of the output's shape, with the reduced axes of x there again, so that it broadcasts against x.
   Tensor restored(const Tensor& reduced_value, const Shape& x) const;
   /// The op O over one, several and all axes, with and without keepdims.
