@@ -18,7 +18,7 @@ namespace neurim {
 namespace {
 
 const Preprocess kSmall{.height = 16, .width = 12, .mean = {0.4, 0.5, 0.6}, .std = {0.2}};
-const Augment kMuch{.changes = parse_augmentations("rotate(15),jitter(0.2,0.1,0.1,0.1),trivial,erase(0.5)"),
+const Augment kMuch{.augmentations = parse_augmentations("rotate(15),jitter(0.2,0.1,0.1,0.1),trivial,erase(0.5)"),
                     .crop_padding = 2,
                     .hflip = 0.5};
 

@@ -152,7 +152,7 @@ TEST(Preprocess, ManyChannelsAreResizedMovedAndNormalisedOneByOne) {
       for (const ResizeMode mode : {ResizeMode::crop, ResizeMode::letterbox}) {
         Preprocess preprocess{
             .channels = channels, .height = 12, .width = 10, .resize = mode, .interpolation = interpolation};
-        const Augment augment{.changes = parse_augmentations("hflip(1),rotate(20),erase(1,0.1,0.2,1,1,7)"),
+        const Augment augment{.augmentations = parse_augmentations("hflip(1),rotate(20),erase(1,0.1,0.2,1,1,7)"),
                               .crop_padding = 2,
                               .hflip = 1};
         const auto run = [&](const Image& image) {
@@ -274,7 +274,7 @@ TEST(Preprocess, ChangesOf16BitsMoveWholeLevels) {
     const auto run = [&](const Image& in, int bits) {
       Preprocess of = preprocess;
       of.bits = bits;
-      Transform transform(of, {.changes = parse_augmentations(list), .crop_padding = 3, .hflip = 1});
+      Transform transform(of, {.augmentations = parse_augmentations(list), .crop_padding = 3, .hflip = 1});
       std::vector<float> out(of.size().levels());
       Random random(3);
       transform.finish(in.data(), random, out.data());
@@ -283,9 +283,9 @@ TEST(Preprocess, ChangesOf16BitsMoveWholeLevels) {
     const std::vector<float> a = run(narrow, 8), b = run(wide, 16);
     for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-6) << list;
   }
-  expect_words(
-      error_of([&] { Transform(preprocess, {.changes = parse_augmentations("rotate(9),trivial")}); }, Fault::usage),
-      {"trivial", "8 bits", "bits=8"});
+  expect_words(error_of([&] { Transform(preprocess, {.augmentations = parse_augmentations("rotate(9),trivial")}); },
+                        Fault::usage),
+               {"trivial", "8 bits", "bits=8"});
 }
 
 TEST(Preprocess, WhatCannotBeConvertedIsRefused) {
@@ -298,9 +298,10 @@ TEST(Preprocess, WhatCannotBeConvertedIsRefused) {
   expect_words(message(6, 3), {"has 6 channels", "takes 3", "channels=6"});
   expect_words(message(3, 6), {"has 3 channels", "takes 6"});
   for (const int channels : {2, 6})
-    expect_words(error_of([&] { Transform({.channels = channels}, {.changes = parse_augmentations("hflip,gray")}); },
-                          Fault::usage),
-                 {"gray(", "1, 3 or 4 channels", text("not of ", channels)});
+    expect_words(
+        error_of([&] { Transform({.channels = channels}, {.augmentations = parse_augmentations("hflip,gray")}); },
+                 Fault::usage),
+        {"gray(", "1, 3 or 4 channels", text("not of ", channels)});
 }
 
 TEST(Preprocess, ResizeModes) {
@@ -507,8 +508,8 @@ TEST(Augment, ListsAreRead) {
   EXPECT_EQ(augment.scale, (std::array<double, 2>{0.2, 0.9}));
   EXPECT_EQ(augment.hflip, 0.5);
   EXPECT_EQ(augment.crop_padding, 3);
-  EXPECT_EQ(to_text(augment.changes), "jitter(0.4,0.4,0.4,0.1),trivial");
-  for (const char* none : {"", "none"}) EXPECT_TRUE(parse_augment(none).changes.empty());
+  EXPECT_EQ(to_text(augment.augmentations), "jitter(0.4,0.4,0.4,0.1),trivial");
+  for (const char* none : {"", "none"}) EXPECT_TRUE(parse_augment(none).augmentations.empty());
   const auto message = [](const char* list) { return error_of([&] { parse_augment(list); }, Fault::usage); };
   expect_words(message("rrc,hflp"), {"hflp", "did you mean"});
   expect_words(message("rrc(2)"), {"scale", "2"});

@@ -69,7 +69,7 @@ Augment parse_augment(std::string_view list) {
       augment.hflip = values.empty() ? 0.5 : values[0];
     }
   }
-  augment.changes = parse_augmentations(join(others, ","));
+  augment.augmentations = parse_augmentations(join(others, ","));
   augment.check();
   return augment;
 }

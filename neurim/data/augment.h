@@ -20,7 +20,7 @@ struct Augment {
   bool random_resized_crop = false;
   std::array<double, 2> scale{0.08, 1}, ratio{3. / 4, 4. / 3};
   CropAt crop_at = CropAt::center;  ///< another one in evaluation by several parts
-  Augmentations changes;            ///< of the resized image, one after the other
+  Augmentations augmentations;      ///< of the resized image, one after the other
   int crop_padding = 0;             ///< pixels: pad by so many on each side, then cut the size out anywhere
   double hflip = 0;                 ///< the probability of a mirror image
 
@@ -28,7 +28,7 @@ struct Augment {
 };
 
 /// The changes that a list names: "rrc" or "rrc(0.35,1)" (random resized crop, with the range of areas),
-/// "pad(4)" (crop_padding), "hflip" or "hflip(0.2)", and those of changes.h; "none" or "" for none. Throws
+/// "pad(4)" (crop_padding), "hflip" or "hflip(0.2)", and those of augmentations.h; "none" or "" for none. Throws
 /// Error(usage) naming what it does not know.
 Augment parse_augment(std::string_view list);
 

@@ -74,11 +74,12 @@ Transform::Transform(const Preprocess& preprocess, const Augment& augment)
     : preprocess_(preprocess), augment_(augment), resampler_(preprocess.interpolation) {
   preprocess_.check();
   augment_.check();
-  for (const auto& change : augment_.changes) {
-    require(change->moves_only() || preprocess.bits == 8, "changes: ", change->text(),
+  for (const auto& augmentation : augment_.augmentations) {
+    require(augmentation->moves_only() || preprocess.bits == 8, "changes: ", augmentation->text(),
             " takes levels of 8 bits; leave it out, or use bits=8");
-    require(change->moves_only() || (preprocess.channels <= 4 && preprocess.channels != 2), "changes: ", change->text(),
-            " takes images of 1, 3 or 4 channels, not of ", preprocess.channels, "; leave it out");
+    require(augmentation->moves_only() || (preprocess.channels <= 4 && preprocess.channels != 2),
+            "changes: ", augmentation->text(), " takes images of 1, 3 or 4 channels, not of ", preprocess.channels,
+            "; leave it out");
   }
   line_.resize(static_cast<std::size_t>(preprocess_.width));
   const auto of = [](const std::vector<double>& list, std::size_t c) { return list.size() == 1 ? list[0] : list[c]; };
@@ -151,10 +152,10 @@ const Image& Transform::with_channels(const Image& decoded) {
 }
 
 void Transform::finish(const std::uint8_t* fitted, Random& random, float* out) {
-  if (!augment_.changes.empty()) {
+  if (!augment_.augmentations.empty()) {
     changed_.reshape(preprocess_.size());
     std::memcpy(changed_.data(), fitted, changed_.size().bytes());
-    for (const auto& change : augment_.changes) change->apply(changed_, scratch_, random);
+    for (const auto& augmentation : augment_.augmentations) augmentation->apply(changed_, scratch_, random);
     fitted = changed_.data();
   }
   const Pose pose = random_pose(augment_, random);

@@ -310,12 +310,12 @@ void TrainOptions::visit(Options& o) {
     "quite "
     "the same; the model keeps to it");
   o("bits", bits,
-    "bits of a level up to the model: 8 or 16; auto: 16 where most images have them and no change needs 8");
+    "bits of a pixel value up to the model: 8 or 16; auto: 16 where most images have 16 and no augmentation needs 8");
   o("alpha_bg", alpha_bg,
-    "level, or red,green,blue, of 0 to 255 behind transparent pixels where the model takes no alpha");
+    "pixel value, or red,green,blue, of 0 to 255 behind transparent pixels where the model takes no alpha");
   o("mean", mean,
-    "level of each channel (of 0 to 1) that becomes 0: numbers, auto (measured on the data), or the model's");
-  o("std", std, "std of each channel that becomes 1: numbers, auto, or the model's");
+    "pixel value (0 to 1) of each channel that becomes 0: numbers, auto (measured on the data), or the model's");
+  o("std", std, "std by which each channel is divided: numbers, auto, or the model's");
   o.topic("series and texts");
   o("target", target, "series: column to forecast; may be left out where there is one");
   o("columns", columns, "series: columns that the model sees, such as temp,rain; by default all that hold numbers");
@@ -595,7 +595,7 @@ Augment augment_of(const TrainOptions& o) {
   Augment augment{.random_resized_crop = *o.random_resized_crop,
                   .scale = {o.scale[0], o.scale[1]},
                   .ratio = {o.ratio[0], o.ratio[1]},
-                  .changes = augmentations_of(o),
+                  .augmentations = augmentations_of(o),
                   .crop_padding = static_cast<int>(*o.crop_padding),
                   .hflip = *o.hflip};
   augment.check();

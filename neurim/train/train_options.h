@@ -67,7 +67,7 @@ struct TrainOptions {
   std::optional<std::int64_t> crop_padding;
   std::optional<double> hflip, rotation, brightness;
   double mixup = 0, cutmix = 0;  ///< alpha of Beta(alpha, alpha), which the share of the partner comes from; 0: off
-  std::string changes;           ///< further random changes, a list as in data/changes/changes.h
+  std::string changes;           ///< further random changes, a list as in data/augmentations/augmentations.h
   bool augment = true;           ///< false: only what is given by name
   double max_bad = 0.01;
 

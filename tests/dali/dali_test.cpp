@@ -176,8 +176,9 @@ TEST(Dali, WhatItCannotDoIsNamed) {
   const TempFolder temp;
   write_classes(temp, "", {"a", "b"}, 3);
   const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
-  expect_words(error_of([&] { dali(data, kSmall, {.changes = parse_augmentations("rotate(15)")}, {}); }, Fault::usage),
-               {"loader=dali", "rotate(15", "loader=neurim"});
+  expect_words(
+      error_of([&] { dali(data, kSmall, {.augmentations = parse_augmentations("rotate(15)")}, {}); }, Fault::usage),
+      {"loader=dali", "rotate(15", "loader=neurim"});
   expect_words(error_of([&] { dali(data, kSmall, {}, {.cache = Cache::ram}); }, Fault::usage),
                {"cache", "loader=neurim"});
   Preprocess scaled = kSmall;

@@ -37,7 +37,7 @@ class Augmentation {
   /// first its order).
   virtual void apply(Image& image, Scratch& scratch, Random& random) const = 0;
 
-  /// The entry with all its arguments; parse_changes reads an equal change from it.
+  /// The entry with all its arguments; parse_augmentations reads an equal change from it.
   virtual std::string text() const = 0;
 };
 
@@ -51,7 +51,7 @@ Augmentations parse_augmentations(std::string_view list);
 /// Error(usage) where one is empty.
 std::vector<std::string> list_items(std::string_view list);
 
-/// The list that parse_changes reads back.
+/// The list that parse_augmentations reads back.
 std::string to_text(const Augmentations& augmentations);
 
 }  // namespace neurim

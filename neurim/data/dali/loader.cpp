@@ -66,8 +66,9 @@ DaliLoader::DaliLoader(const Dataset& dataset, Split split, const Preprocess& pr
                        const LoaderOptions& options)
     : BatchSource(dataset, split, preprocess, augment, options),
       pads_(preprocess.resize == ResizeMode::letterbox || augment.crop_padding > 0) {
-  require(augment.changes.empty(), "loader=dali: DALI has no equal of ",
-          augment.changes.empty() ? "" : augment.changes[0]->text(), "; leave it out, or use loader=neurim");
+  require(augment.augmentations.empty(), "loader=dali: DALI has no equal of ",
+          augment.augmentations.empty() ? "" : augment.augmentations[0]->text(),
+          "; leave it out, or use loader=neurim");
   require((preprocess.channels == 1 || preprocess.channels == 3) && preprocess.bits == 8,
           "loader=dali: it makes gray and RGB images of 8 bits, not ", preprocess.channels, " channels of ",
           preprocess.bits, "; use loader=neurim");

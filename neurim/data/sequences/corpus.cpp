@@ -11,16 +11,6 @@
 namespace neurim {
 namespace {
 
-void append_utf8(std::string& out, char32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-    return;
-  }
-  const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  out += static_cast<char>((0xFF00u >> (more + 1) & 0xFFu) | c >> 6 * more);
-  for (int i = more - 1; i >= 0; --i) out += static_cast<char>(0x80u | (c >> 6 * i & 0x3Fu));
-}
-
 /// A character as errors quote it.
 std::string quoted(char32_t c) {
   if (c < ' ' || (c >= 0x7F && c < 0xA0)) {  // steers what it is printed on
@@ -29,7 +19,7 @@ std::string quoted(char32_t c) {
     return code;
   }
   std::string character = "'";
-  append_utf8(character, c);
+  append_character(character, c);
   return character + '\'';
 }
 
@@ -88,7 +78,7 @@ std::string Vocabulary::decode(const std::vector<std::int32_t>& numbers) const {
   std::string out;
   for (const std::int32_t number : numbers) {
     require(number >= 0 && number < size(), "vocabulary: ", number, " is no character; there are ", size());
-    append_utf8(out, characters_[number]);
+    append_character(out, characters_[number]);
   }
   return out;
 }
