@@ -12,17 +12,17 @@ namespace neurim {
 
 namespace {
 
-constexpr int kMostAlike = 3;  // ops like the anchor in a fusion group
+constexpr int kMostAlike = 3;  // ops in a group that are like its anchor
 
 bool has(const std::vector<int>& list, int n) { return std::find(list.begin(), list.end(), n) != list.end(); }
 
-/// The layout in which a value stands before anything is lowered.
+/// The layout of a value before anything is lowered: that of the captured tensor.
 Layout captured_layout(const Graph& graph, int value) {
   const Tensor& captured = graph.values[value].captured;
   return captured ? captured.value()->layout : Layout{};
 }
 
-/// The rank of the kernel of this name, or of any.
+/// The rank of the kernel of this name; above all ranks where there is none.
 int rank_of(std::string_view name, std::span<const Kernel> list) {
   const auto at = std::find_if(list.begin(), list.end(), [&](const Kernel& kernel) { return kernel.name == name; });
   return at == list.end() ? std::numeric_limits<int>::max() : at->rank;
@@ -64,8 +64,8 @@ bool FusionGroups::superseded(const Kernel& kernel, const FusionGroup& group) co
   return !most_rank_.empty() && kernel.rank > most_rank_[group.anchor_node()];
 }
 
-/// The node that may join a fusion group behind `last`: the first reader of its first output, when it may follow and
-/// keeps the shape.
+/// The node that may join a group after `last`: the first reader of its first output, if its op may follow and keeps
+/// the shape; else -1.
 int FusionGroups::follower(int last) const {
   const int value = node(last).out[0];
   if (readers(value).empty()) return -1;
@@ -73,14 +73,14 @@ int FusionGroups::follower(int last) const {
   return node(next).op->fusion().follows && shape(node(next).out[0]) == shape(value) ? next : -1;
 }
 
-/// The node that alone reads what `last` makes, or -1.
+/// The only reader of the first output of `last`, or -1.
 int FusionGroups::sole_reader(int last) const {
   const int value = node(last).out[0];
   return readers(value).size() == 1 && !wanted_outside(value) ? readers(value)[0] : -1;
 }
 
-/// Whether a value is computed from what the fusion group makes. A fusion group computes nothing before it has read all
-/// that it reads, so one that is formed already depends on what any of its nodes depends on.
+/// Whether a value depends on results of the group. A group that is formed already runs as a whole, so it depends on
+/// all that any of its nodes reads.
 bool FusionGroups::depends(int value, const std::vector<int>& group) const {
   const int first = *std::min_element(group.begin(), group.end());
   std::vector<int> open{maker(value)};
@@ -106,8 +106,7 @@ bool FusionGroups::depends(int value, const std::vector<int>& group) const {
   return false;
 }
 
-/// Whether the fusion group with `more` is still convex: what they read from outside must not come from the fusion
-/// group.
+/// Whether the group with `more` is still convex: no value that these read from outside depends on the group.
 bool FusionGroups::convex(const std::vector<int>& group, const std::vector<int>& more) const {
   for (const int n : more)
     for (const int value : node(n).in)
@@ -115,9 +114,9 @@ bool FusionGroups::convex(const std::vector<int>& group, const std::vector<int>&
   return true;
 }
 
-/// The pointwise nodes that make operands of `reader` alone, which is to join the fusion group, in order; where it
-/// begins the fusion group also others that may precede it, themselves alone; of a node that follows none nothing
-/// before it. Not those that may follow the node that makes theirs: they cost less there.
+/// Adds to `found`, in topological order, the pointwise nodes that compute operands of `reader` for it alone, so that
+/// they may join the group with it. Where `reader` begins the group, also single nodes that may precede it. Nodes that
+/// may follow the producer of their operand stay out: they cost less in that group.
 void FusionGroups::own_producers(int reader, const std::vector<int>& group, std::vector<int>& found,
                                  bool begins) const {
   for (const int value : node(reader).in) {
@@ -143,9 +142,9 @@ void FusionGroups::own_producers(int reader, const std::vector<int>& group, std:
   }
 }
 
-/// The longest fusion group around an anchor that a kernel takes; `before` and `beside`: with the nodes that make
-/// operands for the anchor and for what follows it alone. What a fusion group saves is less than what a kernel of lower
-/// rank than that of its anchor alone costs.
+/// The longest group around an anchor that a kernel accepts. `before`, `beside`: with the nodes that compute operands
+/// for the anchor, and for the nodes after it. Kernels that rank below the one for the anchor alone are not considered:
+/// they cost more than the fusion saves.
 FusionGroup FusionGroups::grown(int anchor, bool before, bool beside) const {
   FusionGroup group;
   if (before) own_producers(anchor, {}, group.nodes, true);
@@ -179,7 +178,7 @@ FusionGroup FusionGroups::grown(int anchor, bool before, bool beside) const {
   return {};
 }
 
-/// The rank of the best kernel for the fusion group, of those from rank `least` on, or -1.
+/// The highest rank of a kernel that accepts the group, if it is `least` or more; else -1.
 int FusionGroups::rank_for(const FusionGroup& group, int least) const {
   GroupRequest described = describe(group, [&](int value) { return captured_layout(graph_, value); });
   for (const Kernel& kernel : kernels(node(group.anchor_node()).op->name(), graph_.device.kind)) {
@@ -189,7 +188,7 @@ int FusionGroups::rank_for(const FusionGroup& group, int least) const {
   return -1;
 }
 
-/// Whether the kernel takes the request, whose layouts become those that it asks for.
+/// Whether the kernel accepts the request; its layouts become those that the kernel proposes.
 bool FusionGroups::ask(const Kernel& kernel, GroupRequest& asked) const {
   if (!kernel.propose_layouts)
     for (TensorDesc& desc : asked.descs) desc.layout = {};
@@ -197,8 +196,8 @@ bool FusionGroups::ask(const Kernel& kernel, GroupRequest& asked) const {
   return kernel.propose_layouts ? kernel.propose_layouts(request) : static_cast<bool>(kernel.prepare(request));
 }
 
-/// What stands between the fusion groups of a plan whose products may round does so rounded where all that make or read
-/// it ask for it: a value that one of them declines stays exact, and so perhaps others beside it.
+/// Chooses the values between groups that are stored in 16 bits: those for which all kernels that write or read them
+/// propose it. A value that one of them declines stays exact, which may change what kernels propose for its neighbours.
 void FusionGroups::choose_rounded(const std::vector<FusionGroup>& groups) {
   if (storage_of(options_.compute_dtype) == Layout::exact || options_.interpret) return;
   for (std::size_t value = 0; value < graph_.values.size(); ++value) {
@@ -209,8 +208,8 @@ void FusionGroups::choose_rounded(const std::vector<FusionGroup>& groups) {
   }
 }
 
-/// Asks the kernels fusion group by fusion group, as lowering will, and keeps the values that all ask for so; says
-/// whether that was all of them.
+/// Asks the kernels group by group, as lowering does, and keeps the values that all propose in 16 bits. Returns whether
+/// it kept all.
 bool FusionGroups::keep_rounded(const std::vector<FusionGroup>& groups) {
   std::vector<Layout> layouts(graph_.values.size());
   for (std::size_t value = 0; value < layouts.size(); ++value)
@@ -246,7 +245,7 @@ std::vector<FusionGroup> FusionGroups::form() {
     const auto list = kernels(node(n).op->name(), graph_.device.kind);
     return std::any_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.prologues; });
   };
-  // First what reads through nodes before it: those come earlier in the graph and would be fusion groups of their own.
+  // Groups with a prologue first: its nodes come earlier in the graph and would otherwise begin groups of their own.
   for (int n = 0; n < count && !options_.interpret; ++n)
     if (!taken(n) && takes_prologues(n))
       if (FusionGroup group = grown(n, true, true); group.anchor > 0) add(std::move(group));
@@ -292,7 +291,7 @@ GroupRequest FusionGroups::describe(const FusionGroup& group, const LayoutOf& la
     described.steps.push_back(std::move(step));
   }
   if (group.nodes.size() == 1)
-    described.in = described.steps[0].in;  // one op sees its operands as they are, repeated ones too
+    described.in = described.steps[0].in;  // a single op has its operands as they are, also repeated ones
   for (const int member : group.nodes)
     for (const int value : node(member).out) {
       const bool needed = wanted_outside(value) || group.nodes.size() == 1 ||

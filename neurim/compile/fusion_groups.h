@@ -1,4 +1,4 @@
-// Cutting a graph into the pieces that kernels take. Internal to compile/.
+// Cuts a graph into fusion groups. Internal to compile/.
 #pragma once
 #include <functional>
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace neurim {
 
-/// Nodes of a graph that one kernel takes, in an order that respects the graph.
+/// Nodes that one kernel executes, in topological order.
 struct FusionGroup {
   std::vector<int> nodes;
-  int anchor = 0;  ///< the place in `nodes` of the one whose op names the kernels
+  int anchor = 0;  ///< the index in `nodes` of the node whose op selects the kernels
   int anchor_node() const { return nodes[anchor]; }
 };
 
-/// A fusion group as a kernel sees it.
+/// A fusion group as a kernel is asked for it.
 struct GroupRequest {
   std::vector<int> values;  ///< of the graph; values[i] is request value i
   std::vector<Step> steps;
@@ -39,17 +39,17 @@ class FusionGroups {
  public:
   FusionGroups(const Graph& graph, const LowerOptions& options);
 
-  /// Every node in one fusion group, in the order of their anchors: grown as far as kernels take them, evaluated by
-  /// `propose_layouts`, or `prepare` with plain layouts.
+  /// Puts every node into one fusion group and returns the groups in the order of their anchors. A group grows as long
+  /// as a kernel accepts it: in propose_layouts or, without one, in prepare with plain layouts.
   std::vector<FusionGroup> form();
 
-  /// Whether a kernel may be asked about such a fusion group at all.
+  /// Whether the kernel may be asked for groups of this form.
   bool may_take(const Kernel& kernel, const FusionGroup& group) const;
   /// Whether a kernel of a lower rank was measured to be faster for the anchor.
   bool superseded(const Kernel& kernel, const FusionGroup& group) const;
 
-  /// How a value may stand rounded, as every kernel that makes or reads it asks: known once the fusion groups are
-  /// formed, with products of 16 bits.
+  /// The storage dtype of a value that every kernel which writes or reads it proposes in 16 bits; else exact. Known
+  /// once the groups are formed.
   Layout::StorageDtype may_store_as(int value) const {
     return !may_store_as_.empty() && may_store_as_[value] ? storage_of(options_.compute_dtype) : Layout::exact;
   }

@@ -13,7 +13,7 @@ namespace neurim {
 
 namespace {
 
-/// Gives kernels a name to register for: a copy of a value into another layout, or into the same one. No graph has it.
+/// The op that reorder kernels register for: a copy into another layout, or the same one. It occurs in no graph.
 class Reorder final : public Op {
  public:
   std::string_view name() const override { return "reorder"; }
@@ -21,7 +21,7 @@ class Reorder final : public Op {
   std::vector<Sample> samples() const override { return {}; }
 };
 
-/// The reorder of devices that have no kernel for it: element by element, on the host side.
+/// The reorder for devices without a kernel for it: element by element, on the host.
 struct HostReorder {
   Type type;
   Layout from, to;
@@ -80,11 +80,10 @@ class Lowering {
   const Type& type(int value) const { return values()[value].type; }
   Slot& slot(int number) { return program_.slots[number]; }
 
-  // --- fusion groups
-  // ---------------------------------------------------------------------------------------------------
+  // --- fusion groups ---
 
-  /// Lowers a fusion group after those whose values it reads. Groups come in the order of their first nodes otherwise,
-  /// but for endings.
+  /// Lowers a group after those whose values it reads. Otherwise groups are in the order of their anchors, except for
+  /// endings.
   void schedule(int group) {
     if (scheduled_[group]) return;
     scheduled_[group] = 1;
@@ -104,11 +103,11 @@ class Lowering {
     return found;
   }
 
-  /// Regions that make nothing but new states, such as an optimizer's steps, are lowered as soon as nothing else reads
-  /// the old ones and no data may be found at fault, where these are large: the gradient's memory is free for others
-  /// then. Small ones are left for the end: between other tasks they take from the caches what these hand on.
+  /// Groups that only compute large new states, such as optimizer steps, are lowered as soon as nothing else reads the
+  /// old states and no later check of data can fail: then the gradient's memory is free. Small ones wait for the end:
+  /// between other tasks they would evict from the caches what these tasks pass on.
   void find_endings() {
-    std::map<int, std::vector<int>> states;  // of a fusion group, those that it makes anew
+    std::map<int, std::vector<int>> states;  // that each group computes
     for (const auto& commit : program_.graph.commits) {
       const int maker = values()[commit.value].node;
       if (maker >= 0) states[group_of_[maker]].push_back(commit.state);
@@ -130,7 +129,8 @@ class Lowering {
     }
   }
 
-  /// Adds the fusion groups that read a value, or what may stand in its memory; says whether that is wanted outside.
+  /// Adds the groups that read a value, or a result that may share its memory; returns whether one of these is needed
+  /// outside of the graph.
   bool add_readers(int value, std::set<int>& found) const {
     bool wanted = groups_->wanted_outside(value);
     for (const int reader : groups_->readers(value)) {
@@ -166,14 +166,15 @@ class Lowering {
     return number;
   }
 
-  /// The layout in which a value stands now; of one not yet lowered: plain.
+  /// The present layout of a value; plain before it is lowered.
   Layout layout_now(int value) {
     const Tensor& captured = values()[value].captured;
     if (primary_[value] >= 0) return slot(primary_[value]).layout;
     return captured ? captured.value()->layout : Layout{};
   }
 
-  /// The slot of a value in a layout: an existing one, a state or constant repacked for good, or a reorder task.
+  /// The slot of a value in a layout: an existing one, that of a state or constant that is repacked for good, or the
+  /// result of a reorder task.
   int slot_in(int value, const Layout& layout) {
     const int first = primary(value);
     for (int number : in_layout_[value])
@@ -289,7 +290,7 @@ class Lowering {
     }
     require(!alone, node(anchor).where, node(anchor).where.empty() ? "" : ": ", op.name(), ": no kernel on ",
             program_.graph.device, " takes it (", join(task.declined, "; "), ")");
-    // The layouts that came out are not the ones that were asked with. What joined last is left to another kernel.
+    // The layouts are not those that the group was formed with, and no kernel accepts it: its last nodes leave it.
     FusionGroup rest = group, left;
     if (group.anchor + 1 < std::ssize(group.nodes)) {
       const auto joined = [&](int n) {
@@ -307,7 +308,7 @@ class Lowering {
     for (const int member : left.nodes) lower_group({{member}});
   }
 
-  /// Whether the output stands in the input's memory, in a layout of its own.
+  /// Whether the output is the input's memory in another layout (Op::layout_alias); lowers it as such.
   bool lower_layout_alias(int n) {
     if (node(n).in.empty()) return false;
     const int in = node(n).in[0];
@@ -321,8 +322,8 @@ class Lowering {
     return true;
   }
 
-  /// Whether the output begins where memory may. Neighbours along the first axis lie together in blocks of another one
-  /// too.
+  /// Whether the output is a part of the input's memory that begins at an aligned address; lowers it as such. In
+  /// blocked layouts too, a range of the first axis is one piece of memory.
   bool lower_view(int n) {
     const int in = node(n).in[0];
     const Type& type = values()[in].type;
@@ -347,7 +348,7 @@ class Lowering {
     return true;
   }
 
-  /// One copy a state, at the end; plan_memory makes most of them unnecessary. A state that takes the old value of
+  /// Adds a copy for each state at the end; plan_memory removes most of them. A state that becomes the old value of
   /// another one reads a snapshot.
   void lower_commits() {
     std::vector<int> from;
@@ -379,7 +380,7 @@ class Lowering {
     program_.outputs.push_back(number);
   }
 
-  /// Most weights are read in the layouts that they were packed to, and not as they were captured.
+  /// Drops the captured data of slots that no task reads: most weights are read in packed layouts.
   void drop_unread_constants() {
     std::set<int> read(program_.outputs.begin(), program_.outputs.end());
     for (const Task& task : program_.tasks) {
@@ -402,7 +403,7 @@ class Lowering {
   std::vector<int> group_of_;
   std::vector<char> scheduled_;
   std::vector<std::vector<int>> endings_after_;  // of each fusion group
-  std::vector<int> waits_for_;                   // of each that is one: how many fusion groups it is still behind
+  std::vector<int> waits_for_;                   // of each such ending: how many groups have to be lowered before it
   std::vector<int> primary_;
   std::map<int, std::vector<int>> in_layout_;
   std::set<int> repacked_, read_;

@@ -12,12 +12,11 @@ namespace {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Bytes of a task's scratch, and of what is a thread's own, at most, that stand in one place for all tasks: a thread
-/// finds its lines in its own cache then, which in memory that had been a tensor's were often another's, and are far
-/// where threads share no cache.
+/// Scratch and workspaces of at most so many bytes share one place for all tasks, so that a thread finds its lines in
+/// its own cache. In memory that held a tensor before, lines are often in another thread's cache.
 constexpr std::size_t kSharedScratch = std::size_t{1} << 22, kSharedWorkspace = std::size_t{1} << 21;
 
-/// First and last task that touch a piece of arena memory.
+/// The first and the last task that touch a piece of the arena.
 struct Span {
   int first = -1, last = -1;
   void touch(int task) {
@@ -51,12 +50,12 @@ class MemoryPlanner {
 
   Type type_of(int number) const { return program_.type(program_.slots[number]); }
 
-  /// Whether the task may write its output `out` over `memory` from `shift` on, which it may also read.
+  /// Whether the task may write its output `out` over `memory` from `shift` on, although it may read it.
   bool may_overwrite(const Task& task, int out, int memory, std::size_t shift = 0) const {
     const Op* op = only_op(task);
     for (std::size_t i = 0; i < task.in.size(); ++i) {
       if (program_.owner(task.in[i]) != memory) continue;
-      // Tasks of one memory, and a part that is broadcast, are read after their place was written.
+      // Other parts of the same memory, and a part that is broadcast, are read after their place was written.
       if (program_.shift(task.in[i]) != shift || type_of(task.in[i]) != type_of(out)) return false;
       const auto at = std::find(task.out.begin(), task.out.end(), out);
       if (!op || op->alias(static_cast<int>(at - task.out.begin()), static_cast<int>(i)) != Alias::overwrite)
@@ -65,8 +64,8 @@ class MemoryPlanner {
     return true;
   }
 
-  /// A state takes its new value straight from the task that computes it when nobody reads the old value afterwards,
-  /// and when no later task can still find the step's data at fault.
+  /// A task writes the new value of a state in place if no later task reads the old value or may find the step's data
+  /// at fault.
   void commit_in_place() {
     int last_check = -1;
     for (int t = 0; t < tasks(); ++t)
@@ -97,7 +96,7 @@ class MemoryPlanner {
     program_.tasks = std::move(kept);
   }
 
-  /// Tensors that stand one behind the other in what joins them are made there, and nothing is left to do.
+  /// Inputs of a concatenation are computed in their places in its output where that is possible; its task is dropped.
   void join_in_place() {
     std::vector<Task> kept;
     for (Task& each : program_.tasks) {
@@ -116,7 +115,7 @@ class MemoryPlanner {
     program_.tasks = std::move(kept);
   }
 
-  /// Whether each input of a concatenation is one run of the output, and has memory that may be there.
+  /// Whether each input is one contiguous range of the output, and its memory may be there.
   bool joins_runs(const Task& task, int concat_axis) {
     const int out = task.out[0];
     const Layout& layout = slot(out).layout;
@@ -145,7 +144,7 @@ class MemoryPlanner {
     return spans;
   }
 
-  /// An output takes over the memory of an input that dies in the same task.
+  /// An output takes the memory of an input that no later task reads.
   void reuse_inputs() {
     std::vector<Span> spans = lifetimes();
     for (int t = 0; t < tasks(); ++t) {
@@ -168,8 +167,8 @@ class MemoryPlanner {
     }
   }
 
-  /// Greedy by size: the largest piece first, each at the lowest offset that overlaps no piece alive at the same time
-  /// (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
+  /// Greedy by size: the largest piece first, each at the lowest offset where it overlaps no piece alive at the same
+  /// time (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
   void place() {
     struct Piece {
       std::size_t bytes;

@@ -22,8 +22,8 @@ Graph dequantize_apart(const Graph& graph);
 /// into zeros.
 Graph slice_first(const Graph& graph);
 
-/// Quantizes before ops that only move numbers or pick some (Op::picks), and takes away what makes bytes again of the
-/// same bytes.
+/// Quantizes before ops that only move data (FusionTraits::data_movement), and removes quantize after dequantize where
+/// the bytes stay the same.
 Graph quantize_first(const Graph& graph);
 
 /// How many nodes, outputs and commits read each value.
@@ -33,8 +33,8 @@ std::vector<int> count_readers(const Graph& graph);
 /// norms of that kind become a product and a sum.
 Graph fold_batch_norm(const Graph& graph);
 
-/// Training: computes values again that are cheap (Op::cheap) instead of keeping them until the gradients read them,
-/// and in each reader whose kernels take such steps with it, as they will be asked with these options.
+/// Training: computes rematerializable values again instead of keeping them for the gradients, and in the prologue of
+/// each reader whose kernels accept them with these options.
 Graph recompute(const Graph& graph, const LowerOptions& options);
 
 /// Replaces ops by their decompositions where no kernel of the device takes them, as it will be asked with these

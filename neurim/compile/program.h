@@ -36,7 +36,7 @@ struct Task {
   std::vector<int> in, out;
   Launch launch;
   std::string kernel;
-  DType compute_dtype = DType::f32;   ///< KernelRequest::rounds
+  DType compute_dtype = DType::f32;   ///< KernelRequest::used_dtype
   std::vector<std::string> declined;  ///< "kernel: why"
   std::size_t scratch = 0, scratch_offset = 0;
   std::size_t workspace_offset = 0, workspace_step = 0;  ///< of what Launch::workspace asks for

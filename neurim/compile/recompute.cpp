@@ -1,6 +1,6 @@
-// Rematerialisation (Chen et al., "Training deep nets with sublinear memory cost", 2016) of what costs a pass over
-// memory, such as norms and activations: the gradients need their inputs too, and those are kept. Where a kernel
-// computes such a value in passing, each reader has one of its own, and it is never written at all.
+// Rematerialization (Chen et al., "Training deep nets with sublinear memory cost", 2016) of values that cost one pass
+// over memory, such as results of norms and activations, whose inputs the gradients keep anyway. Where kernels compute
+// such a value in their prologue, each reader computes its own, and the value is never written.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -16,14 +16,14 @@ namespace neurim {
 namespace {
 
 constexpr std::size_t kWorthIt = 1 << 20;  // bytes of a value
-constexpr std::size_t kSmall = 16;         // an input of at most this part of a value's bytes may wait for it
+constexpr std::size_t kSmall = 16;         // an input of at most a 16th of a value's bytes may be kept for it
 
-/// The ops of nodes; nodes of a graph and of one that is made from it have them in common.
+/// The ops of nodes, which a graph and one that is rewritten from it share.
 using Readers = std::set<const Op*>;
 
 class Recomputing {
  public:
-  /// `own`: readers that compute their light operands (see light()) by themselves.
+  /// `own`: readers that compute their light operands (see light()) themselves.
   Recomputing(const Graph& graph, const Readers& own)
       : graph_(graph),
         own_(own),
@@ -41,8 +41,8 @@ class Recomputing {
     choose(fullest());
   }
 
-  /// The readers of light values that may compute them by themselves: such as have kernels for it, and pointwise ones
-  /// on the way back, which join the fusion groups of others.
+  /// The readers of light values that may compute them themselves: those whose kernels take prologues, and pointwise
+  /// ones in the backward pass, which join the groups of others.
   Readers candidates(const std::function<bool(const Op&)>& has_kernels) const {
     Readers found;
     const int turn = fullest();
@@ -83,7 +83,7 @@ class Recomputing {
   bool rematerializable(int n) const { return node(n).op->fusion().rematerializable && !node(n).op->fusion().exact; }
   bool small(int input, int value) const { return size(input) <= size(value) / kSmall; }
 
-  /// Whether the value is a norm's result, or pointwise ops away from it that read nothing else of size.
+  /// Whether the value is a norm's result, or computed from one by pointwise ops that read nothing else of size.
   bool light(int value) const {
     const int made = maker(value);
     if (made < 0 || node(made).out[0] != value || !rematerializable(made)) return false;
@@ -106,7 +106,7 @@ class Recomputing {
     return made.op->rematerialize(in, out);
   }
 
-  /// The node at which most bytes wait for later ones.
+  /// The node at which most bytes are kept for later nodes.
   int fullest() const {
     std::vector<std::int64_t> change(graph_.nodes.size() + 1);
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
@@ -118,7 +118,7 @@ class Recomputing {
     return static_cast<int>(std::max_element(change.begin(), change.end()) - change.begin());
   }
 
-  /// Whether the value is one cheap op after the other away from what is there at node n, or is itself there.
+  /// Whether the value is kept at node n, or can be computed by rematerializable ops from values that are.
   bool computable(int value, int n) {
     const int made = maker(value);
     if (made < 0 || !rematerializable(made) || node(made).out[0] != value) return false;
@@ -130,8 +130,8 @@ class Recomputing {
     return known->second;
   }
 
-  /// Finds the values that wait at node `turn` and can be computed again where they are next read. Those that come last
-  /// are looked at first: what they are computed from is needed as early as they are.
+  /// Finds the values that are kept at node `turn` and can be computed again where they are read next. The last ones
+  /// are examined first, since their operands are needed as early as they are.
   void choose(int turn) {
     const int end = static_cast<int>(graph_.nodes.size());
     for (int n = turn - 1; n >= 0; --n)
@@ -159,7 +159,7 @@ class Recomputing {
     }
   }
 
-  /// The value once more in the new graph, at node n.
+  /// The value in the new graph, computed again at node n.
   Tensor again(int value, int n) {
     const auto known = copies_.find(value);
     if (known != copies_.end()) return known->second;
@@ -177,7 +177,7 @@ class Recomputing {
   const Readers& own_;
   std::vector<std::vector<int>> uses_;              // of each value, the nodes that read it
   std::vector<int> last_;                           // the last one; beyond all: an output
-  std::vector<char> exact_;                         // whether one of them is Op::exact
+  std::vector<char> exact_;                         // whether one of them is FusionTraits::exact
   std::vector<int> from_;                           // from this node on the value is a copy
   std::map<std::pair<int, int>, bool> computable_;  // of a value at a node
   std::set<std::pair<int, int>> needed_;            // whose inputs have been asked for
@@ -192,7 +192,7 @@ Graph recompute(const Graph& graph, const LowerOptions& options) {
     const auto list = kernels(op.name(), graph.device.kind);
     return std::any_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.prologues; });
   };
-  // All that may, and then those that a kernel took together with what makes their operand.
+  // First all that may; then only those whose kernel did take the nodes that compute their operand.
   const Readers wished = Recomputing(graph, {}).candidates(has_kernels);
   Readers taken;
   const Graph trial = Recomputing(graph, wished).run();
