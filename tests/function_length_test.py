@@ -48,7 +48,7 @@ class FunctionLength(unittest.TestCase):
     def test_no_function_is_longer(self):
         names = subprocess.run(["git", "ls-files", "neurim/*.cpp", "neurim/*.h"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
         count, longer = 0, []
-        for name in names.splitlines():
+        for name in filter(lambda name: (ROOT / name).is_file(), names.splitlines()):
             for function, line, lines in functions((ROOT / name).read_text()):
                 count += 1
                 if lines > MOST and TABLES.get(name) != function:

@@ -48,7 +48,7 @@ CommandLine::CommandLine(About about) : about_(std::move(about)) {
           "those of a file that it "
           "names itself: 'config: other.yaml', relative to it");
   options("print_config", print_config_, "print all options as such a file, and end");
-  options("dry_run", dry_run_, "check everything, say what would be done, and write nothing");
+  options("dry_run", dry_run_, "check everything, print what would be done, and write nothing");
   options("max_image_mib", max_image_mib_, "larger images are refused: MiB decoded; by default 256",
           {"max_picture_mib"});
   options("plugins", plugins_, "libraries with ops and layers of your own, with commas: see docs/guides/models.md");
@@ -66,7 +66,7 @@ Device CommandLine::device() const { return device_named(options.find("device")-
 void CommandLine::add_precision() {
   options.topic("computing");
   options("precision", precision_,
-          "f32, or bf16 or fp16: factors of products and what stands between layers are rounded to 16 bits, sums stay "
+          "f32, or bf16 or fp16: factors of products and activations between layers are rounded to 16 bits, sums stay "
           "f32; gains where "
           "`neurim doctor --bench` shows a higher peak of it",
           {"amp"});

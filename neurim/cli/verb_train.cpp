@@ -6,12 +6,13 @@
 namespace neurim::cli {
 
 int verb_train(const Words& words) {
-  CommandLine line({"train",
-                    "trains a model on your images, series or text; what you do not say is chosen: --verbose prints it",
-                    "model data",
-                    {"neurim train data=photos model=resnet18",
-                     "neurim train data=sales.csv target=sold model=lstm window=28 horizon=7 season=7",
-                     "neurim train --data photos --model resnet50 --epochs 60 --lr 0.05 --name second"}});
+  CommandLine line(
+      {"train",
+       "trains a model on your images, series or text; options that are left out are chosen, and --verbose prints them",
+       "model data",
+       {"neurim train data=photos model=resnet18",
+        "neurim train data=sales.csv target=sold model=lstm window=28 horizon=7 season=7",
+        "neurim train --data photos --model resnet50 --epochs 60 --lr 0.05 --name second"}});
   TrainOptions options;
   options.visit(line.options);
   line.add_verbose();
