@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MOST = 80
 TABLES = {
-    "neurim/backend/reference/pointwise.cpp": "reference_pointwise",  # the formula of each op
+    "neurim/ops/common/formulas.h": "each_formula",                  # the formula of each op
     "neurim/data/digits.cpp": "glyphs",                               # the strokes of each digit
     "neurim/nn/named_layers.cpp": "built_in",                         # the layers of model files
     "neurim/train/train_options.cpp": "visit",                        # the options of training

@@ -42,6 +42,11 @@ class Printer final : public Fields {
 
 void fields(const Op& op, Fields& reader) { const_cast<Op&>(op).fields(reader); }
 
+std::string formula_name(const Op& op) {
+  const std::string_view variant = op.formula().variant;
+  return variant.empty() ? std::string(op.name()) : text(op.name(), ' ', variant);
+}
+
 std::string attributes(const std::function<void(Fields&)>& visit) {
   Printer printer;
   visit(printer);

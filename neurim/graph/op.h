@@ -1,4 +1,4 @@
-// What the library knows of an operation. One class in one file under ops/ says everything.
+// An operation on tensors, and all that the library knows of it. One class in one file under ops/ says everything.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,6 +17,8 @@ namespace neurim {
 class Fields {
  public:
   virtual ~Fields() = default;
+  ///@{
+  /// Visits one attribute.
   virtual Fields& operator()(std::string_view name, std::int64_t& value) = 0;
   virtual Fields& operator()(std::string_view name, double& value) = 0;
   virtual Fields& operator()(std::string_view name, bool& value) = 0;
@@ -24,6 +26,7 @@ class Fields {
   virtual Fields& operator()(std::string_view name, DType& value) = 0;
   virtual Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) = 0;
   virtual Fields& operator()(std::string_view name, std::vector<double>& value) = 0;
+  ///@}
   /// What is made of such values, as sizes along axes are: a function `field` beside its type says how.
   template <class T>
     requires requires(Fields& f, std::string_view name, T& value) { field(f, name, value); }
@@ -33,41 +36,43 @@ class Fields {
   }
 };
 
-/// What grad() is given: forward inputs and outputs, the gradients of the outputs (undefined means zero), and which
-/// inputs want one.
+/// The arguments of grad(): forward inputs and outputs, the gradients of the outputs (undefined means zero), and which
+/// inputs need one.
 struct Gradient {
-  std::span<const Tensor> in, out, dout;
-  std::span<const bool> wanted;
+  std::span<const Tensor> in, out, dout;  ///< of the forward op, and the gradients of its outputs
+  std::span<const bool> wanted;           ///< for each input, whether its gradient is used
 };
 
 /// How a test fills one input: uniform in [low, high] (integers: rounded down, high excluded); distinct: a shuffled
 /// arithmetic sequence over the range, so that no two values tie.
 struct Fill {
-  double low = -1, high = 1;
-  bool distinct = false;
+  double low = -1, high = 1;  ///< the range
+  bool distinct = false;      ///< no two values are equal
 };
 
 /// One row of the op table: the op with attributes set, input types, fills (missing ones are the default), and the
 /// tolerance of f32 kernels against the reference, relative to the largest magnitude of the output.
 struct Sample {
-  std::shared_ptr<const class Op> op;
-  Types in;
-  std::vector<Fill> fill = {};
-  double tolerance = 1e-5;
+  std::shared_ptr<const class Op> op;  ///< with its attributes
+  Types in;                            ///< types of the inputs
+  std::vector<Fill> fill = {};         ///< of each input
+  double tolerance = 1e-5;             ///< of f32 kernels
 };
 
+/// Whether an output may be in the memory of an input.
 enum class Alias : std::uint8_t {
-  none,
+  none,       ///< no
   overwrite,  ///< the output may take the input's memory when nobody reads the input afterwards
   view,       ///< the output is the input's memory from Op::view_begin on, under another shape (row-major only)
 };
 
 /// How ONNX has an op: the operator and the opset since which it has this form.
 struct Onnx {
-  std::string_view name = {};
-  int since = 0;
-  bool composed = false;     ///< without a name: Op::write_onnx writes it as other operators
-  bool reads_batch = false;  ///< its attributes may depend on the batch size (OnnxNode::larger)
+  std::string_view name = {};  ///< the operator
+  int since = 0;               ///< the opset
+  bool composed = false;       ///< without a name: Op::write_onnx writes it as other operators
+  bool reads_batch = false;    ///< its attributes may depend on the batch size (OnnxNode::larger)
+  /// Whether there is an ONNX form.
   explicit operator bool() const { return composed || !name.empty(); }
 };
 
@@ -75,7 +80,7 @@ struct Onnx {
 struct FusionTraits {
   /// Each output element depends on the (broadcast) elements in its place alone. Read by fusion and rematerialization.
   bool pointwise = false;
-  /// It may stand in a fusion group after the op that makes one of its inputs.
+  /// It may be in a fusion group after the op that makes one of its inputs.
   bool follows = false;
   /// It may end a fusion group after the op whose result it alone reads, although it changes the shape.
   bool ends_group = false;
@@ -94,28 +99,37 @@ struct FusionTraits {
 /// Of a pointwise op: it may join groups on either side and be computed again.
 inline constexpr FusionTraits kPointwise{.pointwise = true, .follows = true, .rematerializable = true};
 
+/// Which row of ops/common/formulas.h a pointwise op is, and its attributes there.
+struct Formula {
+  double a = 0, b = 0;            ///< the attributes
+  std::string_view variant = {};  ///< the second word of the row's name, or ""
+};
+
+/// An operation on tensors: types, gradient, fusion, ONNX form and samples. An op is immutable once it is applied.
 class Op : public std::enable_shared_from_this<Op> {
  public:
   virtual ~Op() = default;
   virtual std::string_view name() const = 0;  ///< also the kernel key
-  virtual void fields(Fields&) {}             ///< written once; readers go through fields(const Op&, Fields&)
+  virtual void fields(Fields&) {}             ///< lists the attributes; readers go through fields(const Op&, Fields&)
   virtual Types infer(std::span<const Type> in) const = 0;  ///< output types, or throws Error(usage)
   /// One gradient per input, written with ops; the default is that of decompose(), or else throws.
   virtual Tensors grad(const Gradient& gradient) const;
   virtual Tensors decompose(std::span<const Tensor> in) const;  ///< the same in other ops; {}: a primitive
-  virtual bool own_gradient() const { return false; }  ///< of a composition: grad() does without what it decomposes to
+  virtual bool own_gradient() const { return false; }  ///< of a composition: grad() does not use the decomposition
+  /// Whether output `out` may be in the memory of input `in`.
   virtual Alias alias(int /*out*/, int /*in*/) const { return Alias::none; }
   /// Of a view: the number of the input's element that is its first.
   virtual std::int64_t view_begin(std::span<const Type> /*in*/) const { return 0; }
-  /// Of an op of one input: the layout in which its output stands in the input's memory, or nothing where it has none
-  /// there. Asked with layouts that are not plain; for plain ones see Alias::view.
+  /// For an op of one input: the layout of its output in the input's memory, or nothing if it cannot be there. Asked
+  /// for layouts that are not plain; for plain ones see Alias::view.
   virtual std::optional<Layout> layout_alias(const Type& /*in*/, const Layout& /*layout*/) const {
     return std::nullopt;
   }
-  virtual FusionTraits fusion() const { return {}; }
-  /// Whether it may stand in a fusion group before this anchor, which alone reads it.
+  virtual FusionTraits fusion() const { return {}; }  ///< what the passes of a plan may do with it
+  virtual Formula formula() const { return {}; }      ///< of an op with a row in ops/common/formulas.h
+  /// Whether it may be in a fusion group before this anchor, which alone reads it.
   virtual bool precedes(const Op& /*anchor*/) const { return fusion().pointwise; }
-  /// Output 0 once more, of an op whose traits say that it is rematerializable.
+  /// Recomputes output 0, for an op whose traits say that it is rematerializable.
   virtual Tensor rematerialize(std::span<const Tensor> in, std::span<const Tensor> out) const;
   virtual bool checks_data() const { return false; }  ///< its kernels may set Args::status
   /// What those found, "the target at (3) is 12, which is not in [0,10)", or "". Reads no data of floating inputs.
@@ -123,7 +137,7 @@ class Op : public std::enable_shared_from_this<Op> {
   /// The multiply-adds of its convolutions and matrix products, each sum taken term by term however a kernel computes
   /// it; other ops have none. For one call with these inputs.
   virtual std::int64_t multiply_adds(std::span<const Type> /*in*/) const { return 0; }
-  virtual Onnx onnx() const { return {}; }
+  virtual Onnx onnx() const { return {}; }  ///< its ONNX operator, if any
   /// Writes it, where onnx() has it: the last node that is added is the result, unless OnnxNode::results names others.
   /// The default adds the operator of onnx() with the attributes of fields().
   virtual void write_onnx(struct OnnxNode& node) const;
@@ -134,19 +148,23 @@ class Op : public std::enable_shared_from_this<Op> {
 void fields(const Op& op, Fields& reader);
 /// The attributes as text, "{stride=[2,2] pad=[1,1,1,1]}", or "" when there are none.
 std::string attributes(const Op& op);
+/// The name of its row in ops/common/formulas.h, "gelu" or "gelu tanh".
+std::string formula_name(const Op& op);
 /// What `visit` visits, as such text.
 std::string attributes(const std::function<void(Fields&)>& visit);
 
 /// The registry of ops, for the text form, loading, tests and the passes that make ops by name. define throws
 /// Error(usage) where there is an op of that name.
 using OpFactory = std::shared_ptr<Op> (*)();
+/// Registers an op.
 void define(OpFactory factory);
+/// The same for an op class with a default constructor.
 template <class O>
 void define() {
   define([]() -> std::shared_ptr<Op> { return std::make_shared<O>(); });
 }
 std::shared_ptr<Op> make_op(std::string_view name);  ///< asserts that it is defined
-std::vector<std::string> op_names();
+std::vector<std::string> op_names();                 ///< of all ops, sorted
 
 /// The one door: infers the output types, then records the op in the current trace, or runs it at once. Errors start
 /// with the path of the nearest named input: "net.conv2: conv2d: …".
@@ -158,7 +176,7 @@ Tensor apply1(std::shared_ptr<const Op> op, const Tensors& in);
 /// Throws an error that starts so, for what an op cannot check; some of the inputs may be undefined.
 [[noreturn]] void fail_at(const Tensors& in, Fault fault, const std::string& message);
 
-/// "NAME: " and what Op::data_fault says, once a kernel of the op has set kStatusIndexOutOfRange.
+/// "NAME: " and the text of Op::data_fault, after a kernel of the op set kStatusIndexOutOfRange.
 std::string data_fault_of(const Op& op, std::span<const Tensor> in);
 
 /// The gradients of `of` with respect to `wrt`, recorded in the current trace (throws Error(usage) outside one).

@@ -4,13 +4,16 @@
 
 namespace neurim {
 
+/// See cast().
 class Cast final : public Op {
  public:
-  DType dtype;
+  DType dtype;  ///< of the output
 
+  /// With these attributes.
   explicit Cast(DType dtype_ = DType::f32) : dtype(dtype_) {}
   std::string_view name() const override { return "cast"; }
   void fields(Fields& f) override { f("dtype", dtype); }
+  Formula formula() const override { return {.variant = dtype == DType::boolean ? "bool" : ""}; }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   FusionTraits fusion() const override { return kPointwise; }

@@ -4,13 +4,16 @@
 
 namespace neurim {
 
+/// See clamp().
 class Clamp final : public UnaryOp {
  public:
-  double low, high;
+  double low, high;  ///< the limits
 
+  /// With these attributes.
   explicit Clamp(double low_ = 0, double high_ = 6) : low(low_), high(high_) {}
   std::string_view name() const override { return "clamp"; }
   void fields(Fields& f) override { f("low", low)("high", high); }
+  Formula formula() const override { return {low, high}; }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   Onnx onnx() const override { return {.composed = true}; }
@@ -24,11 +27,13 @@ class Clamp final : public UnaryOp {
 /// dy where low <= x <= high, else 0; inputs (x, dy).
 class ClampGrad final : public UnaryGradOp {
  public:
-  double low, high;
+  double low, high;  ///< the limits
 
+  /// With these attributes.
   explicit ClampGrad(double low_ = 0, double high_ = 6) : low(low_), high(high_) {}
   std::string_view name() const override { return "clamp_grad"; }
   void fields(Fields& f) override { f("low", low)("high", high); }
+  Formula formula() const override { return {low, high}; }
 
  protected:
   Fill domain() const override { return {-4, 10}; }

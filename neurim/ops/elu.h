@@ -4,13 +4,16 @@
 
 namespace neurim {
 
+/// See elu().
 class Elu final : public UnaryOp {
  public:
-  double alpha;
+  double alpha;  ///< minus the limit for x to -infinity
 
+  /// With these attributes.
   explicit Elu(double alpha_ = 1) : alpha(alpha_) {}
   std::string_view name() const override { return "elu"; }
   void fields(Fields& f) override { f("alpha", alpha); }
+  Formula formula() const override { return {alpha}; }
   Tensors grad(const Gradient& g) const override;
   Onnx onnx() const override { return {"Elu", 6}; }
   std::vector<Sample> samples() const override;

@@ -4,13 +4,16 @@
 
 namespace neurim {
 
+/// See gelu().
 class Gelu final : public UnaryOp {
  public:
   std::string approximate;  ///< "none": exact; "tanh": 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 
+  /// With these attributes.
   explicit Gelu(std::string approximate_ = "none") : approximate(std::move(approximate_)) {}
   std::string_view name() const override { return "gelu"; }
   void fields(Fields& f) override { f("approximate", approximate); }
+  Formula formula() const override { return {.variant = approximate == "tanh" ? "tanh" : ""}; }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   Onnx onnx() const override { return {"Gelu", 20}; }
@@ -24,11 +27,13 @@ class Gelu final : public UnaryOp {
 /// dy * gelu'(x); inputs (x, dy).
 class GeluGrad final : public UnaryGradOp {
  public:
-  std::string approximate;
+  std::string approximate;  ///< as in Gelu
 
+  /// With these attributes.
   explicit GeluGrad(std::string approximate_ = "none") : approximate(std::move(approximate_)) {}
   std::string_view name() const override { return "gelu_grad"; }
   void fields(Fields& f) override { f("approximate", approximate); }
+  Formula formula() const override { return {.variant = approximate == "tanh" ? "tanh" : ""}; }
   std::vector<Sample> samples() const override;
 
  protected:

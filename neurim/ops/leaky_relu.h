@@ -4,13 +4,16 @@
 
 namespace neurim {
 
+/// See leaky_relu().
 class LeakyRelu final : public UnaryOp {
  public:
-  double slope;
+  double slope;  ///< of the negative part
 
+  /// With these attributes.
   explicit LeakyRelu(double slope_ = 0.01) : slope(slope_) {}
   std::string_view name() const override { return "leaky_relu"; }
   void fields(Fields& f) override { f("slope", slope); }
+  Formula formula() const override { return {slope}; }
   Tensors grad(const Gradient& g) const override;
   Onnx onnx() const override { return {.composed = true}; }
   void write_onnx(OnnxNode& node) const override;
@@ -20,11 +23,13 @@ class LeakyRelu final : public UnaryOp {
 /// dy where x > 0, else slope * dy; inputs (x, dy).
 class LeakyReluGrad final : public UnaryGradOp {
  public:
-  double slope;
+  double slope;  ///< of the negative part
 
+  /// With these attributes.
   explicit LeakyReluGrad(double slope_ = 0.01) : slope(slope_) {}
   std::string_view name() const override { return "leaky_relu_grad"; }
   void fields(Fields& f) override { f("slope", slope); }
+  Formula formula() const override { return {slope}; }
 };
 
 /// Leaky rectified linear unit, element by element; floating x of any shape.

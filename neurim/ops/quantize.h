@@ -9,13 +9,15 @@ namespace neurim {
 /// See quantize().
 class Quantize final : public Op {
  public:
-  std::int64_t zero_point = 0;
-  DType dtype = DType::u8;
+  std::int64_t zero_point = 0;  ///< the integer that stands for 0
+  DType dtype = DType::u8;      ///< u8 or i8
 
   Quantize() = default;
+  /// With these attributes.
   Quantize(std::int64_t zero_point_, DType dtype_) : zero_point(zero_point_), dtype(dtype_) {}
   std::string_view name() const override { return "quantize"; }
   void fields(Fields& f) override { f("zero_point", zero_point)("dtype", dtype); }
+  Formula formula() const override { return {static_cast<double>(zero_point), dtype == DType::u8 ? 0.0 : -128.0}; }
   Types infer(std::span<const Type> in) const override;
   FusionTraits fusion() const override { return kPointwise; }
   Onnx onnx() const override { return {"QuantizeLinear", 13}; }
@@ -26,11 +28,13 @@ class Quantize final : public Op {
 /// See dequantize().
 class Dequantize final : public Op {
  public:
-  std::int64_t zero_point = 0;
+  std::int64_t zero_point = 0;  ///< the integer that stands for 0
 
+  /// With these attributes.
   explicit Dequantize(std::int64_t zero_point_ = 0) : zero_point(zero_point_) {}
   std::string_view name() const override { return "dequantize"; }
   void fields(Fields& f) override { f("zero_point", zero_point); }
+  Formula formula() const override { return {static_cast<double>(zero_point)}; }
   Types infer(std::span<const Type> in) const override;
   /// Follows nothing: what reads its output wants it made there, of a quarter of the memory.
   FusionTraits fusion() const override { return {.pointwise = true, .rematerializable = true}; }

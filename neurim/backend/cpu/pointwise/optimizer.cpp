@@ -14,7 +14,7 @@ namespace {
 
 using namespace cpu;
 
-/// Everything of the weight's type takes the weight's layout; the zeros that pad it stay zero.
+/// Values of the weight's type take the weight's layout; its padding stays zero.
 void follow_weight(KernelRequest& request) {
   const TensorDesc weight = request.input(0);
   for (TensorDesc& value : request.values)
@@ -33,7 +33,7 @@ bool propose_adam_layouts(KernelRequest& request) {
   return true;
 }
 
-/// Whether weight, gradient and buffers lie alike and the rest is plain; on no, says why.
+/// Whether weight, gradient and buffers have one layout and the rest is plain. If not, sets request.why.
 bool alike(KernelRequest& request) {
   const TensorDesc& weight = request.input(0);
   for (const TensorDesc& value : request.values) {
@@ -49,7 +49,7 @@ bool alike(KernelRequest& request) {
   return true;
 }
 
-/// The state of a prepared step: the rule, and how much memory there is.
+/// A prepared step: the rule, and the size of the memory.
 template <class Rule>
 struct Prepared {
   Rule rule;
@@ -69,8 +69,7 @@ struct Prepared {
 const float* in(const Args& args, std::size_t i) { return static_cast<const float*>(args.in[i]); }
 float* out(const Args& args, std::size_t i) { return static_cast<float*>(args.out[i]); }
 
-/// What the gradients are multiplied with. Where it is 0, the step is left out: the outputs become the inputs from
-/// which they step.
+/// The factor of the gradients. Where it is 0, the step is skipped: the outputs are copies of the inputs.
 float scale_of(const Args& args, bool scaled) { return scaled ? in(args, args.in.size() - 1)[0] : 1.0f; }
 void keep(const Args& args, std::initializer_list<std::size_t> from, std::int64_t at, std::int64_t n) {
   for (std::size_t o = 0; o < args.out.size(); ++o)
@@ -139,7 +138,7 @@ Launch prepare_adam(KernelRequest& request) {
   return {launch, prepared, prepared->tasks};
 }
 
-/// Tensors as they lie: what pads a layout is zero.
+/// In any layout, since padding is zero.
 struct AllFinite {
   std::vector<std::int64_t> counts;
   int tasks;
@@ -176,7 +175,7 @@ Launch prepare_all_finite(KernelRequest& request) {
     count += all->counts.back();
   }
   all->tasks = tasks_of(request, count, count);
-  request.scratch = static_cast<std::size_t>(all->tasks);
+  request.scratch = all->tasks;
   return {AllFinite::run, all, all->tasks, 1};
 }
 

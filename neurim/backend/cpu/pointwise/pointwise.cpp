@@ -10,12 +10,6 @@
 #include "neurim/backend/cpu/common/priorities.h"
 #include "neurim/backend/cpu/common/relu.h"
 #include "neurim/graph/kernel.h"
-#include "neurim/ops/cast.h"
-#include "neurim/ops/clamp.h"
-#include "neurim/ops/elu.h"
-#include "neurim/ops/gelu.h"
-#include "neurim/ops/leaky_relu.h"
-#include "neurim/ops/quantize.h"
 
 namespace neurim {
 
@@ -23,38 +17,19 @@ namespace {
 
 using namespace cpu;
 
-/// The name of an op's row in the table of functions.
-std::string row_name(const Op& op) {
-  std::string_view variant;
-  if (const auto* gelu = dynamic_cast<const Gelu*>(&op)) variant = gelu->approximate;
-  if (const auto* gelu = dynamic_cast<const GeluGrad*>(&op)) variant = gelu->approximate;
-  if (const auto* cast = dynamic_cast<const Cast*>(&op)) variant = name(cast->dtype);
-  const bool own_row = variant == "tanh" || variant == "bool";
-  return own_row ? text(op.name(), ' ', variant) : std::string(op.name());
-}
-
 StepFunction function_named(std::string_view name) {
   const StepTable table = NEURIM_DISPATCH(step_table)();
   const auto row = std::find_if(table.rows, table.rows + table.count, [&](const StepRow& r) { return r.name == name; });
   return row == table.rows + table.count ? nullptr : row->run;
 }
-StepFunction function_of(const Op& op) { return function_named(row_name(op)); }
+StepFunction function_of(const Op& op) { return function_named(formula_name(op)); }
 
 Numbers numbers_of(const Op& op) {
-  const auto pair = [](double a, double b) { return Numbers{static_cast<float>(a), static_cast<float>(b)}; };
-  if (const auto* clamp = dynamic_cast<const Clamp*>(&op)) return pair(clamp->low, clamp->high);
-  if (const auto* clamp = dynamic_cast<const ClampGrad*>(&op)) return pair(clamp->low, clamp->high);
-  if (const auto* relu = dynamic_cast<const LeakyRelu*>(&op)) return pair(relu->slope, 0);
-  if (const auto* relu = dynamic_cast<const LeakyReluGrad*>(&op)) return pair(relu->slope, 0);
-  if (const auto* elu = dynamic_cast<const Elu*>(&op)) return pair(elu->alpha, 0);
-  if (const auto* quantize = dynamic_cast<const Quantize*>(&op))
-    return pair(static_cast<double>(quantize->zero_point), quantize->dtype == DType::u8 ? 0 : -128);
-  if (const auto* dequantize = dynamic_cast<const Dequantize*>(&op))
-    return pair(static_cast<double>(dequantize->zero_point), 0);
-  return {};
+  const Formula formula = op.formula();
+  return {static_cast<float>(formula.a), static_cast<float>(formula.b)};
 }
 
-/// How a fusion group holds values of the dtype in memory, if it does.
+/// How a fusion group stores values of the dtype, if it can.
 std::optional<PointwiseValue::Stored> stored_as(DType dtype) {
   switch (dtype) {
     case DType::f32: return PointwiseValue::f32;
@@ -64,7 +39,7 @@ std::optional<PointwiseValue::Stored> stored_as(DType dtype) {
     default: return std::nullopt;
   }
 }
-/// As a value stands in memory.
+/// How the value is stored in memory.
 PointwiseValue::Stored stored(const TensorDesc& value) {
   switch (value.layout.storage) {
     case StorageDtype::bf16: return PointwiseValue::bf16;
@@ -75,7 +50,7 @@ PointwiseValue::Stored stored(const TensorDesc& value) {
 
 TensorDesc& desc(const KernelRequest& request, int value) { return request.values[value]; }
 
-/// What holds whatever the layouts are; on no, says why.
+/// The conditions that hold for any layout. If not met, sets request.why.
 bool takes(KernelRequest& request) {
   const auto no = [&](const auto&... why) {
     request.why = text(why...);
@@ -113,8 +88,8 @@ bool propose_layouts(KernelRequest& request) {
   return true;
 }
 
-/// The loops over memory of the fusion group and the strides of a smaller plain operand along them; neighbours that
-/// the operand does not tell apart become one. A blocked fusion group keeps its channel loops apart.
+/// Sets the loops over the fusion group's memory and the strides of a smaller plain operand along them. Loops that the
+/// operand can merge are merged; a blocked group's channel loops are not.
 void set_loops(PointwiseValue& value, const Shape& operand, const Shape& shape, const Layout& layout) {
   const auto dense = strides(operand);
   const std::vector<PhysicalAxis> axes = physical_axes(shape, layout);
@@ -144,7 +119,7 @@ struct Prepared {
   int tasks;
 };
 
-/// Gives every value that needs one a block buffer; a buffer is free again after the last step that reads it.
+/// Assigns a block buffer to each value that needs one. A buffer is free again after the last step that reads it.
 void assign_buffers(PointwiseGroup& group) {
   std::array<int, kMostValues> last_read;
   last_read.fill(-1);
@@ -177,8 +152,7 @@ void assign_buffers(PointwiseGroup& group) {
   }
 }
 
-/// Makes one of a product, a sum and a relu where the step before is the one and this the next, and nobody else reads
-/// between.
+/// Fuses multiply, add and ReLU into one step if nothing else reads the intermediate value.
 bool join(const KernelRequest& request, const Step& step, PointwiseGroup& group) {
   if (group.steps == 0) return false;
   PointwiseStep& before = group.step[group.steps - 1];
@@ -201,7 +175,7 @@ bool join(const KernelRequest& request, const Step& step, PointwiseGroup& group)
   return true;
 }
 
-/// The request's steps as a fusion group; on no, says why.
+/// Makes a fusion group of the request's steps. If not possible, sets request.why.
 bool make_group(KernelRequest& request, PointwiseGroup& group) {
   const auto no = [&](const auto&... why) {
     request.why = text(why...);
@@ -278,7 +252,7 @@ int cpu::memory_of(const KernelRequest& request, std::size_t step) {
 
 bool cpu::PointwiseSteps::read(KernelRequest& request, std::size_t first, std::size_t last,
                                std::optional<StorageDtype> rounds) {
-  // The steps alone, with numbers of their own for the values that they meet.
+  // The steps alone, with their values renumbered.
   std::vector<Step> steps;
   std::vector<TensorDesc> values;
   std::map<int, int> numbers;

@@ -1,5 +1,5 @@
-// Fusion groups of element-by-element ops, run in one pass: blocks that fit the first-level cache, a vector function
-// a step.
+// Fusion groups of pointwise ops in one pass over memory: blocks that fit the first-level cache, one vector function
+// for each step.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -7,18 +7,17 @@
 
 #include "neurim/backend/cpu/common/isa.h"
 #include "neurim/graph/kernel.h"
+#include "neurim/ops/common/formulas.h"
 
 namespace neurim::cpu {
 
 /// The attributes of a step.
-struct Numbers {
-  float a = 0, b = 0;
-};
+using Numbers = FormulaNumbers<float>;
 
 /// out[i] = f(x[i], y[i], z[i]) for n elements; `out` may be one of the inputs. Truth values are 0 and 1.
 using StepFunction = void (*)(float* out, const float* x, const float* y, const float* z, int n, Numbers numbers);
 
-/// A vector function by the name of its op; a variant of an op has a second word.
+/// A vector function, by the name of its formula.
 struct StepRow {
   const char* name;
   StepFunction run;
@@ -32,22 +31,22 @@ constexpr int kPointwiseBlock = 512;  ///< floats
 constexpr int kMostValues = 24;
 constexpr int kMostAxes = 9;
 
-/// How a value of a fusion group meets memory.
+/// How a fusion group reads and writes a value.
 struct PointwiseValue {
   enum Form : std::uint8_t {
-    whole,   ///< of the shape and layout of the fusion group; f32 is worked on where it lies
+    whole,   ///< of the fusion group's shape and layout; f32 is computed in place
     one,     ///< a single element
-    spread,  ///< a smaller tensor, repeated along axes of stride 0
-    inner,   ///< neither read from memory nor written
+    spread,  ///< a smaller tensor, broadcast along axes of stride 0
+    inner,   ///< not in memory
   };
   Form form = inner;
   enum Stored : std::uint8_t { f32, bf16, f16, truth, u8, i8 } stored = f32;  ///< in memory; f32 in buffers
-  int buffer = -1;        ///< the block buffer that holds it, or -1: it is worked on where it lies
+  int buffer = -1;        ///< the block buffer that holds it, or -1: computed in place
   int in = -1, out = -1;  ///< the argument that it is read from or written to, or -1
   int axes = 0;           ///< of a spread value: the loops over memory, outermost first
   std::int64_t size[kMostAxes] = {}, stride[kMostAxes] = {};
-  std::int64_t
-      run = 0;  ///< of a spread value, elements of memory over which it repeats its first 16: its channels in a block
+  /// Of a spread value: the elements of memory over which it repeats its first 16, its channels in a block.
+  std::int64_t run = 0;
 };
 
 struct PointwiseStep {
@@ -63,8 +62,8 @@ struct PointwiseGroup {
   PointwiseValue value[kMostValues];
   PointwiseStep step[kMostValues];
   std::int64_t count = 0;
-  // Of a blocked layout with a tail: elements of memory a channel block, blocks, and channels in the last
-  // one; outputs are made zero beyond them, spread operands are not read there. 0: no tail.
+  // For a blocked layout with padding: elements of a channel block, blocks, and channels in the last one. Outputs are
+  // zero in the padding; spread operands are not read there. 0: no padding.
   std::int64_t block_elements = 0, blocks = 0;
   int last_channels = 0;
 };
@@ -74,29 +73,28 @@ NEURIM_EACH_ISA(StepTable step_table())
 NEURIM_EACH_ISA(void run_pointwise(const PointwiseGroup& group, void* const* in, void* const* out, std::int64_t first,
                                    std::int64_t last))
 
-/// Whether the operands of the request's first step are its first inputs one by one. A request of several steps has an
-/// operand once that the step, or a later one, reads twice.
+/// Whether the first step's operands are the request's first inputs, one by one. A request of several steps lists an
+/// operand once that the step reads twice, or a later step reads too.
 bool operands_apart(const KernelRequest& request);
 
-/// The number among the outputs of the memory for output 0 of a step: its own, or, where nobody else reads it, that of
-/// the last step; -1 where nobody reads that either.
+/// The output index of the memory for output 0 of a step: its own or, if nobody else reads it, that of the last step;
+/// -1 if nobody reads that either.
 int memory_of(const KernelRequest& request, std::size_t step);
 
-/// Pointwise steps inside another kernel, which runs them over pieces of what it has computed while those are in its
-/// cache.
+/// Pointwise steps inside another kernel, which runs them over pieces of its result while those are in the cache.
 class PointwiseSteps {
  public:
-  /// Reads the request's steps [first, last). Those that are not the request's first begin with output 0 of the one
-  /// before, x. On no, says why. Layouts are those of the request, but `rounds`, where it is given, says how y stands.
+  /// Reads the request's steps [first, last). Unless they begin the request, they start with x, output 0 of the step
+  /// before. If not possible, sets request.why. Layouts are those of the request; `rounds` replaces the storage of y.
   bool read(KernelRequest& request, std::size_t first, std::size_t last, std::optional<StorageDtype> rounds = {});
-  /// Elements [begin, end) of memory, in blocked layouts multiples of 16. y takes what the steps end with, and may be
-  /// x. The pointers are to whole tensors, of which only these elements need to be there.
+  /// Computes elements [begin, end) of memory, in blocked layouts multiples of 16. y is the last step's output and may
+  /// be x. Pointers are to whole tensors, of which only these elements are accessed.
   void run(const Args& args, float* x, float* y, std::int64_t begin, std::int64_t end) const;
 
  private:
   PointwiseGroup group_;
   std::vector<std::size_t> in_,
-      out_;  // numbers in Args; not of x, the fusion group's first input, and of y, its first output
+      out_;  // indices in Args, without x, the first input, and y, the first output
   bool has_x_ = false;
 };
 

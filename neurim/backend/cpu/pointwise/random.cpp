@@ -19,7 +19,7 @@ RandomStream stream_of(const void* key, std::int64_t ordinal) {
   return {static_cast<std::uint64_t>(words[0]), static_cast<std::uint64_t>(words[1]), ordinal};
 }
 
-/// What both ops share: the numbers of a stream, a block at a time.
+/// The numbers of a stream, block by block; for both ops.
 struct Numbers {
   std::int64_t ordinal, count;
   int tasks;
@@ -77,7 +77,7 @@ Launch prepare_uniform(KernelRequest& request) {
   if (op.dtype != DType::f32) return decline(request, "makes f32 only");
   auto prepared = std::make_shared<PreparedUniform>(
       PreparedUniform{Numbers(request, op.ordinal), op.low, op.high - op.low});
-  // Not in a file of simd/: contraction to fused multiply-add would round otherwise than the reference.
+  // Not under simd/: contraction to fused multiply-add would round differently from the reference.
   const auto launch = [](const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const PreparedUniform*>(self);
     float* y = static_cast<float*>(args.out[0]);

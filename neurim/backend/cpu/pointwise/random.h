@@ -6,15 +6,15 @@
 
 namespace neurim::cpu {
 
-/// Which random numbers: those of random_block() for this key and ordinal.
+/// A stream of random numbers: those of random_block() for this key and ordinal.
 struct RandomStream {
   std::uint64_t seed, step;
   std::int64_t ordinal;
 };
 
-constexpr int kRandomBlock = 256;  ///< numbers that are made at once
+constexpr int kRandomBlock = 256;  ///< numbers computed at once
 
-/// The 24-bit numbers from `first` on, a multiple of 4, kRandomBlock of them.
+/// Computes kRandomBlock 24-bit numbers from index `first`, a multiple of 4.
 NEURIM_EACH_ISA(void random_numbers(const RandomStream& stream, std::int64_t first, std::uint32_t* numbers))
 /// y[i] = x[i] / keep where number[i] is at least `threshold`, else 0; y may be x.
 NEURIM_EACH_ISA(void drop(const float* x, const std::uint32_t* numbers, std::uint32_t threshold, double keep, float* y,

@@ -5,6 +5,7 @@
 
 #include "neurim/backend/cpu/simd/math.h"
 #include "neurim/backend/cpu/simd/storage.h"
+#include "neurim/ops/common/formulas.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -36,102 +37,45 @@ constexpr StepFunction step(F) {
   };
 }
 
-float limited(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
-
-/// The nearest whole number, ties to even, where those are less than 2^22: floats of the sum have no digits behind the
-/// point.
-float nearest(float x) {
-  constexpr float kWhole = 12582912;  // 1.5 2^23
-  return (x + kWhole) - kWhole;
-}
-
-constexpr float kSixth = 1.0f / 6;          // multiplications cost a tenth of divisions
-constexpr float kGeluScale = 0.797884561f;  // sqrt(2 / pi)
-constexpr float kGeluCube = 0.044715f;
-
-float gelu_inside(float x) { return kGeluScale * (x + kGeluCube * x * x * x); }
-
-constexpr StepRow kRows[] = {
-    // one input
-    {"neg", step([](float x) { return -x; })},
-    {"abs", step([](float x) { return __builtin_fabsf(x); })},
-    {"exp", step([](float x) { return exp_of(x); })},
-    {"log", step([](float x) { return log_of(x); })},
-    {"sqrt", step([](float x) { return __builtin_sqrtf(x); })},
-    {"rsqrt", step([](float x) { return 1 / __builtin_sqrtf(x); })},
-    {"reciprocal", step([](float x) { return 1 / x; })},
-    {"square", step([](float x) { return x * x; })},
-    {"erf", step([](float x) { return erf_of(x); })},
-    {"sign", step([](float x) { return x > 0   ? 1.f
-                                       : x < 0 ? -1.f
-                                               : 0.f; })},
-    {"floor", step([](float x) { return __builtin_floorf(x); })},
-    {"cast", step([](float x) { return x; })},
-    {"cast bool", step([](float x) { return x != 0 ? 1.f : 0.f; })},
-    {"clamp", step([](float x, Numbers limit) { return limited(x, limit.a, limit.b); })},
-    {"relu", step([](float x) { return x < 0 ? 0.f : x; })},
-    {"relu6", step([](float x) { return limited(x, 0, 6); })},
-    {"leaky_relu", step([](float x, Numbers slope) { return x > 0 ? x : x * slope.a; })},
-    {"elu", step([](float x, Numbers alpha) { return x > 0 ? x : alpha.a * expm1_of(x); })},
-    {"sigmoid", step([](float x) { return sigmoid_of(x); })},
-    {"tanh", step([](float x) { return tanh_of(x); })},
-    {"gelu", step([](float x) { return gelu_of(x); })},
-    {"gelu tanh", step([](float x) { return x / sigmoid_inverse(2 * gelu_inside(x)); })},
-    {"silu", step([](float x) { return x / sigmoid_inverse(x); })},
-    {"hardsigmoid", step([](float x) { return limited(x + 3, 0, 6) * kSixth; })},
-    {"hardswish", step([](float x) { return x * (limited(x + 3, 0, 6) * kSixth); })},
-    {"softplus", step([](float x) { return (x > 0 ? x : 0) + log1p_of(exp_of(-__builtin_fabsf(x))); })},
-    {"logical_not", step([](float x) { return x == 0 ? 1.f : 0.f; })},
-
-    // gradients: the saved value and dy
-    {"relu_grad", step([](float y, float dy) { return y > 0 ? dy : 0; })},
-    {"relu6_grad", step([](float y, float dy) { return (y > 0) & (y < 6) ? dy : 0; })},
-    {"leaky_relu_grad", step([](float x, float dy, Numbers slope) { return x > 0 ? dy : dy * slope.a; })},
-    {"clamp_grad", step([](float x, float dy, Numbers limit) { return (x >= limit.a) & (x <= limit.b) ? dy : 0; })},
-    {"sigmoid_grad", step([](float y, float dy) { return dy * y * (1 - y); })},
-    {"tanh_grad", step([](float y, float dy) { return dy * (1 - y * y); })},
-    {"gelu_grad", step([](float x, float dy) { return dy * gelu_slope(x); })},
-    {"gelu_grad tanh", step([](float x, float dy) {
-       const float s = sigmoid_of(2 * gelu_inside(x));
-       return dy * (s + 2 * x * s * (1 - s) * kGeluScale * (1 + 3 * kGeluCube * x * x));
-     })},
-    {"silu_grad", step([](float x, float dy) {
-       const float s = sigmoid_of(x);
-       return dy * s * (1 + x * (1 - s));
-     })},
-    {"hardswish_grad", step([](float x, float dy) {
-       return x <= -3 ? 0 : x >= 3 ? dy : dy * (x * (2 * kSixth) + 0.5f);
-     })},
-
-    // two inputs
-    {"add", step([](float x, float y) { return x + y; })},
-    {"sub", step([](float x, float y) { return x - y; })},
-    {"mul", step([](float x, float y) { return x * y; })},
-    {"div", step([](float x, float y) { return x / y; })},
-    {"pow", step([](float x, float y) { return __builtin_powf(x, y); })},
-    {"maximum", step([](float x, float y) { return (x > y) | (x != x) ? x : y; })},
-    {"minimum", step([](float x, float y) { return (x < y) | (x != x) ? x : y; })},
-    {"less", step([](float x, float y) { return x < y ? 1.f : 0.f; })},
-    {"less_equal", step([](float x, float y) { return x <= y ? 1.f : 0.f; })},
-    {"greater", step([](float x, float y) { return x > y ? 1.f : 0.f; })},
-    {"greater_equal", step([](float x, float y) { return x >= y ? 1.f : 0.f; })},
-    {"equal", step([](float x, float y) { return x == y ? 1.f : 0.f; })},
-    {"not_equal", step([](float x, float y) { return x != y ? 1.f : 0.f; })},
-    {"logical_and", step([](float x, float y) { return (x != 0) & (y != 0) ? 1.f : 0.f; })},
-    {"logical_or", step([](float x, float y) { return (x != 0) | (y != 0) ? 1.f : 0.f; })},
-
-    {"quantize", step([](float x, float scale, Numbers zero) {
-       const float number = limited(x / scale, zero.b - zero.a, zero.b + 255 - zero.a);
-       return (number == number ? nearest(number) : zero.b - zero.a) + zero.a;
-     })},
-    {"dequantize", step([](float q, float scale, Numbers zero) { return (q - zero.a) * scale; })},
-
-    // three inputs
-    {"where", step([](float x, float y, float z) { return x != 0 ? y : z; })},
-    {"mul add", step([](float x, float y, float z) { return x * y + z; })},
-    {"mul add limited",
-     step([](float x, float y, float z, Numbers limit) { return limited(x * y + z, limit.a, limit.b); })},
+/// The elementary functions of the formulas.
+struct Floats {
+  using T = float;
+  static T abs(T x) { return __builtin_fabsf(x); }
+  static T exp(T x) { return exp_of(x); }
+  static T expm1(T x) { return expm1_of(x); }
+  static T log(T x) { return log_of(x); }
+  static T log1p(T x) { return log1p_of(x); }
+  static T sqrt(T x) { return __builtin_sqrtf(x); }
+  static T pow(T x, T y) { return __builtin_powf(x, y); }
+  static T floor(T x) { return __builtin_floorf(x); }
+  /// Ties to even, of x below 2^22: floats of the sum have no digits after the point.
+  static T nearest(T x) { return (x + kRound) - kRound; }
+  static T erf(T x) { return erf_of(x); }
+  static T tanh(T x) { return tanh_of(x); }
+  static T sigmoid_inverse(T x) { return neurim::cpu::NEURIM_ISA::sigmoid_inverse(x); }
+  static T sigmoid(T x) { return sigmoid_of(x); }
+  static T clamp(T x, T low, T high) { return x < low ? low : x > high ? high : x; }
+  static T gelu(T x) { return gelu_of(x); }
+  static T gelu_slope(T x) { return neurim::cpu::NEURIM_ISA::gelu_slope(x); }
 };
+
+constexpr int kMostRows = 96;
+
+struct Rows {
+  StepRow row[kMostRows] = {};
+  int count = 0;
+};
+
+constexpr Rows kRows = [] {
+  Rows rows;
+  const auto add = [&](const char* name, auto function) { rows.row[rows.count++] = {name, step(function)}; };
+  each_formula<Floats>(add);
+  // several steps in one
+  add("mul add", [](float x, float y, float z) { return x * y + z; });
+  add("mul add limited",
+      [](float x, float y, float z, Numbers limit) { return Floats::clamp(x * y + z, limit.a, limit.b); });
+  return rows;
+}();
 
 // ---- operands
 // -----------------------------------------------------------------------------------------------------
@@ -184,8 +128,7 @@ void repeat(float* out, std::int64_t row, std::int64_t n) {
   if (row == 16)
     for (std::int64_t i = 16; i < n; i += 16) std::memcpy(out + i, out, 64);
   else
-    for (std::int64_t i = row; i < n; i += row)
-      std::memcpy(out + i, out, static_cast<std::size_t>(row) * sizeof(float));
+    for (std::int64_t i = row; i < n; i += row) std::memcpy(out + i, out, row * sizeof(float));
 }
 
 /// Writes what a smaller operand is at elements [first, first + n) of memory.
@@ -256,7 +199,7 @@ void store(T* out, const float* from, int n) {
 
 }  // namespace
 
-StepTable step_table() { return {kRows, sizeof kRows / sizeof *kRows}; }
+StepTable step_table() { return {kRows.row, kRows.count}; }
 
 void run_pointwise(const PointwiseGroup& group, void* const* in, void* const* out, std::int64_t first,
                    std::int64_t last) {
