@@ -12,7 +12,7 @@ namespace {
 
 std::string path_of(std::string_view name) { return std::string(name.substr(0, name.rfind('.'))); }
 
-/// Where in the user's model an op stands, for messages: the module of its first named input, or what came before it.
+/// Where in the user's model an op is, for messages: the module of its first named input, or of the ops before it.
 std::string place(const Tensors& in) {
   for (const Tensor& tensor : in)
     if (tensor && tensor.name().find('.') != std::string_view::npos) return path_of(tensor.name()) + ": ";

@@ -1,4 +1,4 @@
-// Differentiation as a rewrite of the graph: the backward nodes are recorded behind the forward ones.
+// Differentiation as a rewrite of the graph: the backward nodes are recorded after the forward ones.
 #include <algorithm>
 #include <memory>
 

@@ -79,7 +79,7 @@ std::vector<std::string> OnnxNode::in_one_dtype() {
 }
 
 std::string OnnxNode::transposed(const std::string& matrix, int rank) {
-  std::vector<std::int64_t> perm(static_cast<std::size_t>(rank));
+  std::vector<std::int64_t> perm(rank);
   std::iota(perm.begin(), perm.end(), 0);
   std::swap(perm.end()[-1], perm.end()[-2]);
   return add("Transpose", {matrix}, {{"perm", perm}});

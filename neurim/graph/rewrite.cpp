@@ -91,7 +91,7 @@ const Graph::Node* producer(const Tensor& tensor) {
 }
 
 Tensor traced_value(int value) {
-  // A captured tensor stands for itself, so that passes see its data.
+  // A captured tensor is kept as it is, so that passes see its data.
   const Recorder& recorder = *Recorder::current();
   const Tensor& captured = recorder.graph.values[value].captured;
   return captured ? captured : recorder.handle(value);

@@ -65,7 +65,7 @@ Tensor Tensor::empty(const Type& type, Device device) {
 
 Tensor Tensor::full(const Type& type, double value, Device device) {
   std::vector<std::byte> host(neurim::bytes(type));
-  const std::size_t width = static_cast<std::size_t>(bits(type.dtype) / 8);
+  const std::size_t width = bits(type.dtype) / 8;
   for (std::size_t at = 0; at < host.size(); at += width) store(type.dtype, value, host.data() + at);
   return from(type, host.data(), device);
 }
@@ -135,8 +135,8 @@ template <class T>
 std::vector<T> Tensor::values() const {
   std::vector<std::byte> host(neurim::bytes(type()));
   read(host.data());
-  std::vector<T> out(static_cast<std::size_t>(numel()));
-  const std::size_t width = static_cast<std::size_t>(bits(dtype()) / 8);
+  std::vector<T> out(numel());
+  const std::size_t width = bits(dtype()) / 8;
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = load<T>(dtype(), host.data() + i * width);
   return out;
 }

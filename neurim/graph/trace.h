@@ -11,28 +11,30 @@ namespace neurim {
 
 /// A recorded program. Nodes are in topological order; the graph owns them by index.
 struct Graph {
+  /// A call of an op.
   struct Node {
-    std::shared_ptr<const Op> op;
-    std::vector<int> in, out;
-    std::string where;  ///< module path, for messages and reports
+    std::shared_ptr<const Op> op;  ///< with its attributes
+    std::vector<int> in, out;      ///< indices of values
+    std::string where;             ///< module path, for messages and reports
   };
+  /// An input, constant or result.
   struct Value {
-    Type type;
-    int node = -1;    ///< the producer; -1: an input or a captured tensor
-    Tensor captured;  ///< the stored tensor that this value is
-    std::string name;
+    Type type;         ///< dtype and shape
+    int node = -1;     ///< the producer; -1: an input or a captured tensor
+    Tensor captured;   ///< the stored tensor that this value is
+    std::string name;  ///< for error messages
   };
   /// At the end of a replay `state` (a captured value) takes the data of `value`.
   struct Commit {
-    int state, value;
+    int state, value;  ///< indices of values
   };
 
-  std::vector<Node> nodes;
-  std::vector<Value> values;
-  std::vector<int> inputs, outputs;
-  std::vector<Commit> commits;
-  Device device;  ///< where all of it runs
-  bool training = false;
+  std::vector<Node> nodes;           ///< in the order of execution
+  std::vector<Value> values;         ///< of all nodes
+  std::vector<int> inputs, outputs;  ///< indices of values
+  std::vector<Commit> commits;       ///< state to write at the end
+  Device device;                     ///< where all of it runs
+  bool training = false;             ///< whether layers behaved as in training
 
   std::int64_t multiply_adds(const Node& node) const;  ///< as Op::multiply_adds
   std::string text() const;    ///< one line a node: %5 f32(8,6,28,28) = conv2d(%0, conv1.weight) {pad=[2,2,2,2]}
@@ -42,18 +44,19 @@ struct Graph {
 /// Begins recording in this thread; nests. Ends with finish() or with the destructor (then nothing is kept).
 class Trace {
  public:
+  /// How a function is traced.
   struct Options {
-    bool training = false;
-    Device device = {};
-    Tensor random = {};  ///< the key state, i64(2) = {seed, step}: random ops read it, each replay commits step + 1
+    bool training = false;  ///< whether layers behave as in training
+    Device device = {};     ///< where the graph is to run
+    Tensor random = {};     ///< the key state, i64(2) = {seed, step}: random ops read it, each replay commits step + 1
   };
-  explicit Trace(const Options& options);
+  explicit Trace(const Options& options);  ///< Begins to record the calls of this thread.
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  Tensor input(const Type& type, std::string name = {});
-  Graph finish(const Tensors& outputs);
+  Tensor input(const Type& type, std::string name = {});  ///< Adds an input of the graph.
+  Graph finish(const Tensors& outputs);                   ///< Ends the trace with these outputs.
 
  private:
   friend struct Recorder;
@@ -76,6 +79,7 @@ class Untraced {
 /// tensors stand for themselves, and returns its outputs there; nothing: the node is recorded as it is. Nodes that
 /// nothing needs are dropped.
 using Visit = std::function<Tensors(const Graph::Node& node, const Tensors& in)>;
+/// The graph with each node replaced by what `visit` records.
 Graph rewrite(const Graph& graph, const Visit& visit);
 
 /// The node of the current trace that made this value, or null for inputs and stored tensors.
@@ -92,9 +96,10 @@ bool training();
 /// The key of a random op and its ordinal: in a trace the key state and the number of random ops so far; eagerly a key
 /// of this thread that moves on at every call.
 struct RandomKey {
-  Tensor key;  ///< i64(2)
-  std::int64_t ordinal = 0;
+  Tensor key;                ///< i64(2)
+  std::int64_t ordinal = 0;  ///< of the draw within the graph
 };
+/// The key of the next draw in the current trace.
 RandomKey next_random_key();
 /// Sets the eager key of this thread.
 void seed_random(std::uint64_t seed);

@@ -13,14 +13,16 @@ namespace neurim::nn {
 /// throws Error(usage).
 template <std::size_t N>
 struct Padding {
-  Size<N> size = 0;
-  bool same = false;
+  Size<N> size = 0;   ///< at both ends of each axis; unused where `same`
+  bool same = false;  ///< the padding follows from kernel and dilation
 
-  constexpr Padding(std::int64_t all) : size(all) {}
-  constexpr Padding(const Size<N>& sizes) : size(sizes) {}
+  constexpr Padding(std::int64_t all) : size(all) {}        ///< the same on all axes
+  constexpr Padding(const Size<N>& sizes) : size(sizes) {}  ///< one number an axis
+  /// One number an axis.
   template <std::convertible_to<std::int64_t>... Sizes>
     requires(N > 1 && sizeof...(Sizes) == N)
   constexpr Padding(Sizes... sizes) : size(sizes...) {}
+  /// "same" or "valid".
   template <std::convertible_to<std::string_view> Word>
   Padding(const Word& word) : Padding(named(word)) {}
 
@@ -38,14 +40,17 @@ void field(Fields& f, std::string_view name, Padding<N>& pad);
 /// x(N,in,…) -> (N,out,…) over N axes; parameters weight(out,in/groups,k…) and bias(out).
 template <std::size_t N>
 struct Conv {
+  /// Options; the names follow PyTorch's.
   struct Config {
-    Size<N> kernel = 3, stride = 1;
+    Size<N> kernel = 3,                  ///< of the window, an axis
+        stride = 1;                      ///< steps between windows, an axis
     Padding<N> pad = 0;                  ///< "same" takes stride 1 only
     std::string padding_mode = "zeros";  ///< or "reflect", "replicate", "circular": see pad of ops/pad.h
-    Size<N> dilation = 1;
-    std::int64_t groups = 1;
-    bool bias = true;
-    InitRule init = fan_in_uniform, bias_init = fan_in_uniform;
+    Size<N> dilation = 1;                ///< distance of the kernel's elements; 1: adjacent
+    std::int64_t groups = 1;             ///< each takes in/groups channels to out/groups
+    bool bias = true;                    ///< adds bias(out) to the result
+    InitRule init = fan_in_uniform,      ///< of the weight
+        bias_init = fan_in_uniform;      ///< of the bias
 
     void fields(Fields& f) {
       f("kernel", kernel)("stride", stride)("pad", pad)("padding_mode", padding_mode)("dilation", dilation);
@@ -53,17 +58,22 @@ struct Conv {
     }
   };
 
-  Conv(std::int64_t in, std::int64_t out);
+  Conv(std::int64_t in, std::int64_t out);  ///< with the default Config: kernel 3, stride 1, no padding
   /// Throws Error(usage) when groups, the padding or its mode do not fit.
   Conv(std::int64_t in, std::int64_t out, const Config& config);
   void parts(Parts& p);
+  /// x (N,in,…); gives (N,out,…), of size (s + pads - dilation * (k - 1) - 1) / stride + 1 on an axis of size s.
   Tensor operator()(const Tensor& x) const;
 
-  Config config;
-  Tensor weight, bias;
+  Config config;  ///< as given
+  Tensor weight,  ///< (out,in/groups,k…)
+      bias;       ///< (out), or undefined without bias
 };
+/// x(N,in,L) -> (N,out,L'), as torch.nn.Conv1d.
 using Conv1d = Conv<1>;
+/// x(N,in,H,W) -> (N,out,H',W'), as torch.nn.Conv2d.
 using Conv2d = Conv<2>;
+/// x(N,in,D,H,W) -> (N,out,D',H',W'), as torch.nn.Conv3d.
 using Conv3d = Conv<3>;
 
 }  // namespace neurim::nn

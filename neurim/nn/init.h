@@ -10,14 +10,20 @@ namespace neurim::nn {
 
 /// A distribution. The default one keeps what the tensor holds.
 struct Init {
-  enum Kind : std::uint8_t { keep, constant, uniform, normal, trunc_normal } kind = keep;
-  double mean = 0, std = 1;    ///< constant: the mean; normal and trunc_normal
-  double low = 0, high = 1;    ///< uniform: [low, high); trunc_normal: the values that are kept
+  /// How values are drawn; keep: not at all.
+  enum Kind : std::uint8_t { keep, constant, uniform, normal, trunc_normal } kind = keep;  ///< the distribution
+  double mean = 0,             ///< of normal and trunc_normal; the value of constant
+      std = 1;                 ///< standard deviation of normal and trunc_normal
+  double low = 0,              ///< uniform draws from [low, high), trunc_normal from [low, high]
+      high = 1;                ///< see low
   std::int64_t zero_row = -1;  ///< the slice along the first axis that is 0 instead; -1: none
 };
 
+/// Every value the same.
 Init constant(double value);
+/// The uniform distribution over [low, high).
 Init uniform(double low, double high);
+/// The normal distribution.
 Init normal(double mean = 0, double std = 1);
 /// The normal distribution without what lies outside [low, high]. Throws Error(usage) when less than a
 /// thousandth of it lies inside.
@@ -27,12 +33,16 @@ Init trunc_normal(double mean = 0, double std = 1, double low = -2, double high 
 /// (O,I,k…) are I*k… and O*k…, as PyTorch counts them.
 enum class Fan : std::uint8_t { in, out };
 
-/// He et al., "Delving deep into rectifiers", ICCV'15, for leaky ReLU of slope `a` (0: ReLU).
+/// The uniform distribution of mean 0 and variance 2 / ((1 + a^2) fan): He et al., "Delving deep into rectifiers",
+/// ICCV'15, for leaky ReLU of slope `a` (0: ReLU). Throws Error(usage) for a weight of fewer than two axes.
 Init kaiming_uniform(const Shape& weight, double a = 0, Fan fan = Fan::in);
+/// The normal distribution of the mean and variance of kaiming_uniform.
 Init kaiming_normal(const Shape& weight, double a = 0, Fan fan = Fan::in);
-/// Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
-/// AISTATS'10.
+/// The uniform distribution of mean 0 and variance 2 gain^2 / (fan in + fan out): Glorot and Bengio, "Understanding
+/// the difficulty of training deep feedforward neural networks", AISTATS'10. Throws Error(usage) for a weight of fewer
+/// than two axes.
 Init xavier_uniform(const Shape& weight, double gain = 1);
+/// The normal distribution of the mean and variance of xavier_uniform.
 Init xavier_normal(const Shape& weight, double gain = 1);
 
 /// U(-b, b) with b = 1/sqrt(fan in): what PyTorch gives weights and biases of convolutions and linear layers.
@@ -61,6 +71,7 @@ Tensor parameter(const Shape& shape, const Init& init);
 /// Error(usage) before it takes memory for them.
 class Undrawn {
  public:
+  /// Leaves at most `most` values undrawn; without it there is no limit.
   explicit Undrawn(std::int64_t most = std::numeric_limits<std::int64_t>::max());
   ~Undrawn();
   Undrawn(const Undrawn&) = delete;

@@ -12,19 +12,21 @@ namespace neurim::nn {
 /// the module, which shares its tensors, as any copy of a module does.
 class Layer {
  public:
+  /// Holds a copy of the module, or what is moved from it.
   template <class M>
     requires(!std::same_as<std::remove_cvref_t<M>, Layer> &&
              std::is_invocable_r_v<Tensor, const std::remove_cvref_t<M>&, const Tensor&>)
   Layer(M&& module) : held_(std::make_unique<Held<std::remove_cvref_t<M>>>(std::forward<M>(module))) {}
-  Layer(const Layer& other) : held_(other.held_->copy()) {}
-  Layer(Layer&&) noexcept = default;
+  Layer(const Layer& other) : held_(other.held_->copy()) {}  ///< a copy of the module, which shares its tensors
+  Layer(Layer&&) noexcept = default;                         ///< leaves the other one without a module
+  /// Holds the other one's module instead.
   Layer& operator=(Layer other) noexcept {
     held_ = std::move(other.held_);
     return *this;
   }
 
   void parts(Parts& p) { held_->parts(p); }
-  Tensor operator()(const Tensor& x) const { return held_->forward(x); }
+  Tensor operator()(const Tensor& x) const { return held_->forward(x); }  ///< calls the module
 
  private:
   struct Any {

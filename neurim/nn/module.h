@@ -14,12 +14,14 @@
 
 namespace neurim {
 
+/// What a tensor of a module is for.
 enum class Role : std::uint8_t {
   weight,  ///< learnt: optimizers step it
   state,   ///< kept but not learnt: running statistics, optimizer state
 };
 
 class Parts;
+/// A class whose objects list their tensors and inner modules in `parts`.
 template <class M>
 concept HasParts = requires(M& module, Parts& parts) { module.parts(parts); };
 
@@ -40,15 +42,17 @@ auto in_part(const Name& name, const Compute& compute) {
 class Parts {
  public:
   virtual ~Parts() = default;
+  /// Visits a defined tensor.
   virtual void param(std::string_view name, Tensor& tensor, Role role, const nn::Init& init) = 0;
-  virtual void enter(std::string_view name) = 0;
-  virtual void leave() = 0;
+  virtual void enter(std::string_view name) = 0;  ///< begins the visit of an inner module or list
+  virtual void leave() = 0;                       ///< ends the visit of the last one entered
 
   /// A tensor. An undefined one (no bias) is not visited.
   Parts& operator()(std::string_view name, Tensor& tensor, Role role = Role::weight, const nn::Init& init = {}) {
     if (tensor) param(name, tensor, role, init);
     return *this;
   }
+  /// A learnt tensor that is drawn from init.
   Parts& operator()(std::string_view name, Tensor& tensor, const nn::Init& init) {
     return (*this)(name, tensor, Role::weight, init);
   }
@@ -75,8 +79,8 @@ class Parts {
 /// Base of visitors that need full names.
 class PathParts : public Parts {
  public:
-  void enter(std::string_view name) final;
-  void leave() final;
+  void enter(std::string_view name) final;  ///< appends "name." to the path
+  void leave() final;                       ///< takes the last name off the path
 
  protected:
   const std::string& path() const { return path_; }  ///< of the visited module: "layer1.0.", or ""
@@ -89,6 +93,7 @@ class PathParts : public Parts {
 /// Any module, for the length of a call; a const one where no handle is replaced, which unshare alone does.
 class ModuleRef {
  public:
+  /// Refers to the module, which has to outlive it.
   template <class M, class Module = std::remove_cvref_t<M>>
     requires(!std::same_as<Module, ModuleRef> && HasParts<Module>)
   ModuleRef(M&& module)
@@ -103,11 +108,12 @@ class ModuleRef {
 
 /// A visited tensor under its full name, "layer1.0.conv1.weight".
 struct Parameter {
-  std::string name;
-  Tensor tensor;
-  Role role = Role::weight;
-  nn::Init init = {};
+  std::string name;          ///< full, as in checkpoints: "layer1.0.conv1.weight"
+  Tensor tensor;             ///< shares the module's data
+  Role role = Role::weight;  ///< whether it is learnt
+  nn::Init init = {};        ///< the distribution of its first values
 };
+/// In the order of the visit.
 using Parameters = std::vector<Parameter>;
 
 /// The tensors in the order of the visit; a tied tensor comes under each of its names. Tensors without a name

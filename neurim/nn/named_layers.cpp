@@ -105,7 +105,7 @@ struct EmbeddingOptions {
   Layer build(const Type&) const { return Embedding(given("num", num), given("dim", dim), config); }
 };
 
-/// A recurrent network of one input: all outputs, or the states h behind the last step of the last layer,
+/// A recurrent network of one input: all outputs, or the states h after the last step of the last layer,
 /// (N,directions*P).
 template <class L>
 struct OutputsOf {

@@ -18,6 +18,7 @@ class NamedLayer {
   /// The layer for inputs like x. Throws Error(usage) where it takes no such input, or an option cannot be.
   virtual Layer build(const Type& x) const = 0;
 };
+/// Makes the options of a layer, each with its default.
 using LayerFactory = std::unique_ptr<NamedLayer> (*)();
 
 /// See define_layer.
@@ -38,6 +39,7 @@ class NamedAs final : public NamedLayer {
   T options_{};
 };
 
+/// The LayerFactory of NamedAs<T>.
 template <class T>
 LayerFactory layer_factory() {
   return []() -> std::unique_ptr<NamedLayer> { return std::make_unique<NamedAs<T>>(); };

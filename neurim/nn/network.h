@@ -16,12 +16,14 @@ using Join = std::function<Tensor(const Tensors& x)>;
 /// network's input, and each layer and join that is added gives the next. The last one is the network's.
 class Network {
  public:
-  /// The parameters of the layer are named "name.weight", …
+  /// Adds a layer, which takes result number `from`; its parameters are named "name.weight", … Throws Error(usage) when
+  /// there is no such result yet.
   Network& add(std::string name, Layer layer, std::size_t from);
+  /// Adds a join of the results numbered `from`. Throws Error(usage) when one of them is not there yet.
   Network& join(Join join, std::vector<std::size_t> from);
 
   void parts(Parts& p);
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const;  ///< gives the last result; x itself without layers
 
  private:
   struct Step {

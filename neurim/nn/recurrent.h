@@ -8,17 +8,18 @@
 
 namespace neurim::nn {
 
-/// States before the first step or behind the last, by layer and direction (the forward one first):
+/// States before the first step or after the last, by layer and direction (the forward one first):
 /// h (layers*directions,N,P) and, of the LSTM, c (layers*directions,N,H). An undefined one is 0.
 struct RecurrentState {
-  Tensor h, c;
+  Tensor h,  ///< (layers*directions,N,P), what the cells give
+      c;     ///< (layers*directions,N,H), the LSTM's cells; undefined for GRU and RNN
 };
 
 /// What a recurrent module gives: the outputs of the last layer (T,N,directions*P), or (N,T,directions*P) for
-/// batch_first, and the states behind the last step of each sequence.
+/// batch_first, and the states after the last step of each sequence.
 struct RecurrentOutput {
-  Tensor y;
-  RecurrentState last;
+  Tensor y;             ///< (T,N,directions*P), or (N,T,directions*P) for batch_first
+  RecurrentState last;  ///< the states after the last step of each sequence
 };
 
 /// What LSTM, GRU and RNN share. Sizes are those of ops/recurrent.h: T steps, N sequences, H hidden units, P
@@ -28,22 +29,26 @@ struct RecurrentOutput {
 class RecurrentLayers {
  public:
   /// x (T,N,features), or (N,T,features) for batch_first. `lengths` i64(N) in [1,T] says how many steps of
-  /// each sequence count; outputs behind them are 0, and the reverse direction begins at the last one that
+  /// each sequence count; outputs after them are 0, and the reverse direction begins at the last one that
   /// counts. In a trace for training, elements of what a layer hands to the next are zeroed with probability
   /// `dropout`.
   RecurrentOutput operator()(const Tensor& x, const RecurrentState& initial = {}, const Tensor& lengths = {}) const;
   void parts(Parts& p);
 
  protected:
+  /// The options of all three; each has a Config of its own, which says what they mean.
   struct Options {
-    std::int64_t num_layers = 1;
-    bool bias = true, batch_first = false;
-    double dropout = 0;
-    bool bidirectional = false;
-    std::int64_t proj_size = 0;
-    bool peephole = false, reset_after = true;
-    std::string nonlinearity = "tanh";
+    std::int64_t num_layers = 1;        ///< as in LSTM::Config
+    bool bias = true,                   ///< as in LSTM::Config
+        batch_first = false;            ///< as in LSTM::Config
+    double dropout = 0;                 ///< as in LSTM::Config
+    bool bidirectional = false;         ///< as in LSTM::Config
+    std::int64_t proj_size = 0;         ///< as in LSTM::Config
+    bool peephole = false,              ///< as in LSTM::Config
+        reset_after = true;             ///< as in GRU::Config
+    std::string nonlinearity = "tanh";  ///< as in RNN::Config
   };
+  /// `who` begins the errors. Throws Error(usage) when a size or an option cannot be.
   RecurrentLayers(Cell cell, std::string_view who, std::int64_t in, std::int64_t hidden, const Options& options);
 
  private:
@@ -64,56 +69,65 @@ class RecurrentLayers {
 
 /// Long short-term memory.
 struct LSTM : RecurrentLayers {
+  /// Options; names and defaults are PyTorch's, but for peephole.
   struct Config {
-    std::int64_t num_layers = 1;
-    bool bias = true, batch_first = false;
-    double dropout = 0;  ///< between layers
-    bool bidirectional = false;
-    std::int64_t proj_size = 0;  ///< P when not 0; less than the hidden size
-    bool peephole = false;       ///< the gates see c too
+    std::int64_t num_layers = 1;  ///< each takes the outputs of the one before
+    bool bias = true,             ///< adds bias_ih and bias_hh
+        batch_first = false;      ///< x and y are (N,T,…), not (T,N,…)
+    double dropout = 0;           ///< between layers
+    bool bidirectional = false;   ///< a second direction, from the last step to the first
+    std::int64_t proj_size = 0;   ///< P when not 0; less than the hidden size
+    bool peephole = false;        ///< the gates see c too
 
     void fields(Fields& f) {
       f("num_layers", num_layers)("bias", bias)("batch_first", batch_first)("dropout", dropout);
       f("bidirectional", bidirectional)("proj_size", proj_size)("peephole", peephole);
     }
   };
-  LSTM(std::int64_t in, std::int64_t hidden);
+  LSTM(std::int64_t in, std::int64_t hidden);  ///< in features, hidden units; with the default Config
+  /// Throws Error(usage) when a size is below 1 or an option cannot be.
   LSTM(std::int64_t in, std::int64_t hidden, const Config& config);
 };
 
 /// Gated recurrent unit.
 struct GRU : RecurrentLayers {
+  /// Options; names and defaults are PyTorch's, but for reset_after.
   struct Config {
-    std::int64_t num_layers = 1;
-    bool bias = true, batch_first = false;
-    double dropout = 0;  ///< between layers
-    bool bidirectional = false;
-    bool reset_after = true;  ///< the reset gate acts behind the product with the state, as in PyTorch
+    std::int64_t num_layers = 1;  ///< each takes the outputs of the one before
+    bool bias = true,             ///< adds bias_ih and bias_hh
+        batch_first = false;      ///< x and y are (N,T,…), not (T,N,…)
+    double dropout = 0;           ///< between layers
+    bool bidirectional = false;   ///< a second direction, from the last step to the first
+    bool reset_after = true;      ///< the reset gate acts after the product with the state, as in PyTorch
 
     void fields(Fields& f) {
       f("num_layers", num_layers)("bias", bias)("batch_first", batch_first)("dropout", dropout);
       f("bidirectional", bidirectional)("reset_after", reset_after);
     }
   };
-  GRU(std::int64_t in, std::int64_t hidden);
+  GRU(std::int64_t in, std::int64_t hidden);  ///< in features, hidden units; with the default Config
+  /// Throws Error(usage) when a size is below 1 or an option cannot be.
   GRU(std::int64_t in, std::int64_t hidden, const Config& config);
 };
 
 /// The simple recurrent network, h = f(W x + b + V h + c).
 struct RNN : RecurrentLayers {
+  /// Options; names and defaults are PyTorch's.
   struct Config {
-    std::int64_t num_layers = 1;
+    std::int64_t num_layers = 1;        ///< each takes the outputs of the one before
     std::string nonlinearity = "tanh";  ///< or "relu"
-    bool bias = true, batch_first = false;
-    double dropout = 0;  ///< between layers
-    bool bidirectional = false;
+    bool bias = true,                   ///< adds bias_ih and bias_hh
+        batch_first = false;            ///< x and y are (N,T,…), not (T,N,…)
+    double dropout = 0;                 ///< between layers
+    bool bidirectional = false;         ///< a second direction, from the last step to the first
 
     void fields(Fields& f) {
       f("num_layers", num_layers)("nonlinearity", nonlinearity)("bias", bias)("batch_first", batch_first);
       f("dropout", dropout)("bidirectional", bidirectional);
     }
   };
-  RNN(std::int64_t in, std::int64_t hidden);
+  RNN(std::int64_t in, std::int64_t hidden);  ///< in features, hidden units; with the default Config
+  /// Throws Error(usage) when a size is below 1 or an option cannot be.
   RNN(std::int64_t in, std::int64_t hidden, const Config& config);
 };
 

@@ -11,8 +11,9 @@ namespace neurim::nn {
 /// layer's errors begin too. Without layers it is the identity.
 class Sequential {
  public:
-  Sequential() = default;
-  Sequential(std::vector<Layer> layers) : layers_(std::move(layers)) {}
+  Sequential() = default;                                                ///< the identity
+  Sequential(std::vector<Layer> layers) : layers_(std::move(layers)) {}  ///< in this order
+  /// From two or more modules or functions, in this order.
   template <class... Layers>
     requires(sizeof...(Layers) > 1 && (std::constructible_from<Layer, Layers> && ...))
   Sequential(Layers&&... layers) {
@@ -27,14 +28,15 @@ class Sequential {
     add(std::forward<One>(layer));
   }
 
+  /// Appends a layer.
   Sequential& add(Layer layer) {
     layers_.push_back(std::move(layer));
     return *this;
   }
-  std::size_t size() const { return layers_.size(); }
+  std::size_t size() const { return layers_.size(); }  ///< the number of layers
 
   void parts(Parts& p);
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const;  ///< gives the result of the last layer
 
  private:
   std::vector<Layer> layers_;

@@ -9,17 +9,21 @@
 
 namespace neurim::nn {
 
+/// One number for each of N spatial axes.
 template <std::size_t N>
 struct Size {
-  std::array<std::int64_t, N> each;  ///< [depth,] [height,] width
-  constexpr Size(std::int64_t all) : each(each_axis<N>(all)) {}
+  std::array<std::int64_t, N> each;                              ///< [depth,] [height,] width
+  constexpr Size(std::int64_t all) : each(each_axis<N>(all)) {}  ///< the same on all axes
+  /// One number an axis.
   template <std::convertible_to<std::int64_t>... Sizes>
     requires(N > 1 && sizeof...(Sizes) == N)
   constexpr Size(Sizes... sizes) : each{static_cast<std::int64_t>(sizes)...} {}
-  constexpr operator const std::array<std::int64_t, N>&() const { return each; }
-  constexpr std::int64_t operator[](std::size_t axis) const { return each[axis]; }
+  constexpr operator const std::array<std::int64_t, N>&() const { return each; }    ///< as the ops take it
+  constexpr std::int64_t operator[](std::size_t axis) const { return each[axis]; }  ///< axis 0 is the first spatial one
 };
+/// [height, width].
 using Size2d = Size<2>;
+/// [depth, height, width].
 using Size3d = Size<3>;
 
 /// Visited as a list: a number an axis, or one for all.

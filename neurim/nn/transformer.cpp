@@ -23,7 +23,7 @@ void check_activation(std::string_view who, const TransformerConfig& c) {
           "\", has to be relu or gelu");
 }
 
-/// x + branch(x), its norm before the branch or behind the sum.
+/// x + branch(x), its norm before the branch or after the sum.
 template <class Branch>
 Tensor residual(const Tensor& x, const LayerNorm& norm, const TransformerConfig& c, const Branch& branch) {
   if (c.norm_first) return x + dropout(branch(norm(x)), c.dropout);

@@ -4,8 +4,9 @@
 
 namespace neurim {
 
+/// Options.
 struct AdamRule {
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;  ///< as in Adam
   bool decoupled = false;  ///< AdamW: the decay multiplies the weight instead of joining the gradient
   bool scaled = false;     ///< the gradient is that of a scaled loss
 };
@@ -13,8 +14,9 @@ struct AdamRule {
 /// Inputs (weight, grad, m, v, lr, step[, scale]), the scale when the rule is scaled, outputs (weight', m', v').
 class AdamStep final : public Op {
  public:
+  /// With these attributes.
   explicit AdamStep(const AdamRule& update = {}) : rule(update) {}
-  AdamRule rule;
+  AdamRule rule;  ///< the attributes
 
   std::string_view name() const override { return "adam_step"; }
   void fields(Fields& f) override {
@@ -28,8 +30,9 @@ class AdamStep final : public Op {
   std::vector<Sample> samples() const override;
 };
 
+/// The results of adam_step().
 struct AdamStepped {
-  Tensor weight, m, v;
+  Tensor weight, m, v;  ///< new values
 };
 
 /// As torch.optim.Adam, or AdamW when decoupled (Kingma and Ba, arXiv 1412.6980; Loshchilov and Hutter,

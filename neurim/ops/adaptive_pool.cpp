@@ -51,7 +51,7 @@ std::pair<Tensor, PoolOptions<N>> side_by_side(Tensor x, const std::array<Window
     options.kernel[axis] = w.longest();
     if (w.even()) continue;
     std::vector<std::int64_t> pads(2 * N + 4), places;
-    pads[N + 4 + axis] = 1;  // one place of `fill` behind the axis
+    pads[N + 4 + axis] = 1;  // one place of `fill` after the axis
     for (std::int64_t i = 0; i < w.count; ++i)
       for (std::int64_t at = w.begin(i); at < w.begin(i) + w.longest(); ++at)
         places.push_back(at < w.end(i) ? at : w.size);

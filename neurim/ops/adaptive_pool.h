@@ -8,7 +8,7 @@ namespace neurim {
 template <std::size_t N>
 class AdaptivePool : public Op {
  public:
-  std::array<std::int64_t, N> output = each_axis<N>(1);
+  std::array<std::int64_t, N> output = each_axis<N>(1);  ///< sizes of the output
   void fields(Fields& f) final { list_field(f, "output", output); }
   Types infer(std::span<const Type> in) const final;
 
@@ -18,6 +18,7 @@ class AdaptivePool : public Op {
   static std::vector<Sample> samples_of(const Fill& fill);
 };
 
+/// See adaptive_avg_pool().
 template <std::size_t N>
 class AdaptiveAvgPool final : public AdaptivePool<N> {
  public:
@@ -28,6 +29,7 @@ class AdaptiveAvgPool final : public AdaptivePool<N> {
   std::vector<Sample> samples() const override;
 };
 
+/// See adaptive_max_pool().
 template <std::size_t N>
 class AdaptiveMaxPool final : public AdaptivePool<N> {
  public:

@@ -4,6 +4,7 @@
 
 namespace neurim {
 
+/// See all_finite().
 class AllFinite final : public Op {
  public:
   std::string_view name() const override { return "all_finite"; }

@@ -8,7 +8,7 @@ namespace neurim {
 template <std::size_t N>
 class AvgPool final : public Op {
  public:
-  PoolOptions<N> options;
+  PoolOptions<N> options;  ///< the attributes
   std::string_view name() const override { return N == 1 ? "avg_pool1d" : N == 2 ? "avg_pool2d" : "avg_pool3d"; }
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;
@@ -18,13 +18,13 @@ class AvgPool final : public Op {
   void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
-using AvgPool2d = AvgPool<2>;
+using AvgPool2d = AvgPool<2>;  ///< for 2 spatial axes
 
 /// Input (dy) -> dx.
 class AvgPool2dGrad final : public Op {
  public:
-  Pool2dOptions options;
-  Shape input_shape;  ///< of x
+  Pool2dOptions options;  ///< the attributes
+  Shape input_shape;      ///< of x
   std::string_view name() const override { return "avg_pool2d_grad"; }
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;

@@ -16,7 +16,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
 /// Inference: inputs (x, weight, bias, mean, var) -> y.
 class BatchNorm final : public Op {
  public:
-  double eps = 1e-5;
+  double eps = 1e-5;  ///< added to the variance
   std::string_view name() const override { return "batch_norm"; }
   void fields(Fields& f) override { f("eps", eps); }
   Types infer(std::span<const Type> in) const override;
@@ -28,7 +28,7 @@ class BatchNorm final : public Op {
 /// Training: inputs (x, weight, bias) -> (y, mean(C), biased var(C)).
 class BatchNormTrain final : public Op {
  public:
-  double eps = 1e-5;
+  double eps = 1e-5;  ///< added to the variance
   std::string_view name() const override { return "batch_norm_train"; }
   FusionTraits fusion() const override { return {.follows = true, .rematerializable = true}; }
   Tensor rematerialize(std::span<const Tensor> in, std::span<const Tensor> out) const override;
@@ -41,7 +41,7 @@ class BatchNormTrain final : public Op {
 /// The gradient of y of BatchNormTrain: inputs (dy, x, weight, mean, var) -> (dx, dweight, dbias).
 class BatchNormGrad final : public Op {
  public:
-  double eps = 1e-5;
+  double eps = 1e-5;  ///< added to the variance
   std::string_view name() const override { return "batch_norm_grad"; }
   FusionTraits fusion() const override { return {.follows = true}; }
   void fields(Fields& f) override { f("eps", eps); }

@@ -14,7 +14,7 @@ Tensor binary_cross_entropy(const Tensor& logits, const Tensor& target, const st
 /// Inputs (logits, target[, pos_weight]) -> loss.
 class BinaryCrossEntropy final : public Op {
  public:
-  std::string reduction = "mean";
+  std::string reduction = "mean";  ///< "mean", "sum" or "none"
   std::string_view name() const override { return "binary_cross_entropy"; }
   void fields(Fields& f) override { f("reduction", reduction); }
   Types infer(std::span<const Type> in) const override;

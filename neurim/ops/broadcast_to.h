@@ -5,10 +5,12 @@
 
 namespace neurim {
 
+/// See broadcast_to().
 class BroadcastTo final : public Op {
  public:
+  /// With these attributes.
   explicit BroadcastTo(const Shape& target = {}) : shape(target) {}
-  Shape shape;
+  Shape shape;  ///< of the output
 
   std::string_view name() const override { return "broadcast_to"; }
   void fields(Fields& f) override { list_field(f, "shape", shape); }

@@ -4,10 +4,12 @@
 
 namespace neurim {
 
+/// See concat().
 class Concat final : public Op {
  public:
+  /// With these attributes.
   explicit Concat(std::int64_t along = 0) : axis(along) {}
-  std::int64_t axis;
+  std::int64_t axis;  ///< negative ones count from the end
 
   std::string_view name() const override { return "concat"; }
   FusionTraits fusion() const override { return {.data_movement = true, .concat_axis = axis}; }

@@ -5,17 +5,18 @@
 
 namespace neurim {
 
+/// Geometry of a transposed convolution.
 template <std::size_t N>
 struct ConvTransposeOptions {
-  std::array<std::int64_t, N> stride = each_axis<N>(1),
-                              dilation = each_axis<N>(1);  ///< [depth,] [height,] width
-  std::array<std::int64_t, 2 * N> pad{};                   ///< cut off the output: all begins, then all ends, as ONNX
-  std::array<std::int64_t, N> output_padding{};            ///< added to the size at the ends; less than the stride
-  std::int64_t groups = 1;                                 ///< divides the input and the output channels
+  std::array<std::int64_t, N> stride = each_axis<N>(1),  ///< steps of the window
+      dilation = each_axis<N>(1);                        ///< [depth,] [height,] width
+  std::array<std::int64_t, 2 * N> pad{};                 ///< cut off the output: all begins, then all ends, as ONNX
+  std::array<std::int64_t, N> output_padding{};          ///< added to the size at the ends; less than the stride
+  std::int64_t groups = 1;                               ///< divides the input and the output channels
 };
-using ConvTranspose1dOptions = ConvTransposeOptions<1>;
-using ConvTranspose2dOptions = ConvTransposeOptions<2>;
-using ConvTranspose3dOptions = ConvTransposeOptions<3>;
+using ConvTranspose1dOptions = ConvTransposeOptions<1>;  ///< for 1 spatial axis
+using ConvTranspose2dOptions = ConvTransposeOptions<2>;  ///< for 2 spatial axes
+using ConvTranspose3dOptions = ConvTransposeOptions<3>;  ///< for 3 spatial axes
 
 /// A transposed convolution over N axes, from x(N,C,…), weight(C,O/groups,k…) and, when given, bias(O).
 template <std::size_t N>
@@ -41,7 +42,7 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
 template <std::size_t N>
 class ConvTranspose final : public Op {
  public:
-  ConvTransposeOptions<N> options;
+  ConvTransposeOptions<N> options;  ///< the attributes
   std::string_view name() const override {
     return N == 1 ? "conv_transpose1d" : N == 2 ? "conv_transpose2d" : "conv_transpose3d";
   }

@@ -38,7 +38,7 @@ std::string ctc_fault(std::int64_t blank, std::span<const Tensor> in) {
               "), or there are fewer than the target lengths say");
 }
 
-/// Targets side by side and one behind the other, the blank first and last, inputs that are too short.
+/// Targets side by side and one after the other, the blank first and last, inputs that are too short.
 template <class O>
 std::vector<Sample> ctc_samples(bool with_dlosses) {
   std::vector<Sample> all;

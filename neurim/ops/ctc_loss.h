@@ -4,6 +4,7 @@
 
 namespace neurim {
 
+/// Options of ctc_loss().
 struct CtcOptions {
   std::int64_t blank = 0;          ///< the class that stands for no label
   std::string reduction = "mean";  ///< "mean" (of the losses over their target lengths), "sum" or "none"
@@ -12,7 +13,7 @@ struct CtcOptions {
 
 /// -log of the probability that the first input_lengths[n] steps of log_probs(T,N,C), floating, the
 /// logarithms of the probabilities of the classes, spell the first target_lengths[n] labels of the target:
-/// the sum over every way to repeat labels and to put blanks between them. Targets i64(N,S), or one behind
+/// the sum over every way to repeat labels and to put blanks between them. Targets i64(N,S), or one after
 /// the other, i64(at least the sum of the lengths); lengths i64(N) -> a scalar, or (N) with reduction "none",
 /// in the dtype of log_probs. Sums are in double precision. A length outside [0, T] or [0, S], or a label
 /// that is blank or outside [0, C), sets kStatusIndexOutOfRange.
@@ -25,8 +26,8 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
 /// Inputs (log_probs, targets, input_lengths, target_lengths) -> losses (N).
 class CtcLoss final : public Op {
  public:
-  std::int64_t blank = 0;
-  bool zero_infinity = false;
+  std::int64_t blank = 0;      ///< the class of the blank
+  bool zero_infinity = false;  ///< infinite losses count as 0
   std::string_view name() const override { return "ctc_loss"; }
   void fields(Fields& f) override { f("blank", blank)("zero_infinity", zero_infinity); }
   Types infer(std::span<const Type> in) const override;
@@ -39,8 +40,8 @@ class CtcLoss final : public Op {
 /// Inputs (log_probs, targets, input_lengths, target_lengths, dlosses) -> dlog_probs.
 class CtcLossGrad final : public Op {
  public:
-  std::int64_t blank = 0;
-  bool zero_infinity = false;
+  std::int64_t blank = 0;      ///< the class of the blank
+  bool zero_infinity = false;  ///< infinite losses count as 0
   std::string_view name() const override { return "ctc_loss_grad"; }
   void fields(Fields& f) override { f("blank", blank)("zero_infinity", zero_infinity); }
   Types infer(std::span<const Type> in) const override;

@@ -5,10 +5,12 @@
 
 namespace neurim {
 
+/// See gather().
 class Gather final : public Op {
  public:
+  /// With these attributes.
   explicit Gather(std::int64_t along = 0) : axis(along) {}
-  std::int64_t axis;
+  std::int64_t axis;  ///< that is indexed
 
   std::string_view name() const override { return "gather"; }
   void fields(Fields& f) override { f("axis", axis); }
@@ -24,9 +26,10 @@ class Gather final : public Op {
 /// index.
 class GatherGrad final : public Op {
  public:
+  /// With these attributes.
   explicit GatherGrad(const Shape& whole = {}, std::int64_t along = 0) : shape(whole), axis(along) {}
-  Shape shape;
-  std::int64_t axis;
+  Shape shape;        ///< of the gathered tensor
+  std::int64_t axis;  ///< that is indexed
 
   std::string_view name() const override { return "gather_grad"; }
   void fields(Fields& f) override {

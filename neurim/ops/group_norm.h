@@ -21,8 +21,9 @@ Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& b
 /// Inputs (x, weight, bias) -> y.
 class GroupNorm final : public NormOp {
  public:
-  std::int64_t groups;
+  std::int64_t groups;  ///< of channels
 
+  /// With these attributes.
   explicit GroupNorm(std::int64_t groups_ = 1, double eps_ = 1e-5) : groups(groups_) { eps = eps_; }
   std::string_view name() const override { return "group_norm"; }
   void fields(Fields& f) override { f("groups", groups)("eps", eps); }
@@ -36,8 +37,9 @@ class GroupNorm final : public NormOp {
 /// Inputs (x, weight, bias) -> y; group_norm with a group a channel, under ONNX's name for it.
 class InstanceNorm final : public Op {
  public:
-  double eps;
+  double eps;  ///< added to the variance
 
+  /// With these attributes.
   explicit InstanceNorm(double eps_ = 1e-5) : eps(eps_) {}
   std::string_view name() const override { return "instance_norm"; }
   void fields(Fields& f) override { f("eps", eps); }

@@ -22,7 +22,7 @@ struct Taps {
   std::vector<std::vector<double>> weight;  ///< empty: a single tap of weight 1
 };
 
-/// Keys' weights of the four elements around a point at distance t in [0, 1) behind the second.
+/// Keys' weights of the four elements around a point at distance t in [0, 1) after the second.
 std::array<double, 4> cubic_weights(double t) {
   const auto near = [](double d) { return ((kCubic + 2) * d - (kCubic + 3)) * d * d + 1; };
   const auto far = [](double d) { return ((kCubic * d - 5 * kCubic) * d + 8 * kCubic) * d - 4 * kCubic; };
@@ -84,7 +84,7 @@ Types Interpolate::infer(std::span<const Type> in) const {
   check_floating(*this, in[0], "the input");
   const InterpolateOptions& o = options;
   Type out = in[0];
-  const std::size_t axes = static_cast<std::size_t>(std::max(0, out.shape.rank() - 2));
+  const std::size_t axes = std::max(0, out.shape.rank() - 2);
   require(axes == 1 || axes == 2, name(), ": takes x(N,C,L) or x(N,C,H,W), got ", out.shape);
   const bool nearest = o.mode == "nearest" || o.mode == "nearest-exact";
   require(nearest || o.mode == (axes == 1 ? "linear" : "bilinear") || (axes == 2 && o.mode == "bicubic"), name(),
@@ -157,7 +157,7 @@ void Interpolate::write_onnx(OnnxNode& node) const {
     node.add("Resize", {node.in[0], "", "", node.list(node.out_sizes, "sizes")}, attributes);
     return;
   }
-  std::vector<float> scales(static_cast<std::size_t>(node.out.shape.rank()), 1);
+  std::vector<float> scales(node.out.shape.rank(), 1);
   for (std::size_t axis = 2; axis < scales.size(); ++axis)
     scales[axis] = static_cast<float>(o.scale_factor[o.scale_factor.size() == 1 ? 0 : axis - 2]);
   const Tensor list = Tensor::from({static_cast<std::int64_t>(scales.size())}, scales);

@@ -27,7 +27,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 /// Input (x).
 class Interpolate final : public Op {
  public:
-  InterpolateOptions options;
+  InterpolateOptions options;  ///< the attributes
   std::string_view name() const override { return "interpolate"; }
   void fields(Fields& f) override { options.fields(f); }
   Types infer(std::span<const Type> in) const override;

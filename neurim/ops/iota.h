@@ -4,11 +4,13 @@
 
 namespace neurim {
 
+/// See iota().
 class Iota final : public Op {
  public:
+  /// With these attributes.
   explicit Iota(std::int64_t count = 0, DType element = DType::i64) : n(count), dtype(element) {}
-  std::int64_t n;
-  DType dtype;
+  std::int64_t n;  ///< of elements
+  DType dtype;     ///< of the output
 
   std::string_view name() const override { return "iota"; }
   void fields(Fields& f) override { f("n", n)("dtype", dtype); }

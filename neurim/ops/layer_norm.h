@@ -8,17 +8,18 @@ namespace neurim {
 /// How x lies before such an op: in `rows` rows of `channels` runs of `inner` elements, each row normalized
 /// by itself. Run c of row r has weight number r % groups * channels + c.
 struct NormRows {
+  /// Rows of x, groups of a row, channels of a group, elements of a channel.
   std::int64_t rows, groups, channels, inner;
 };
 
 /// Base: (x - mean) / sqrt(variance + eps) * weight + bias with the mean and the biased variance of each row.
 class NormOp : public Op {
  public:
-  double eps = 1e-5;
+  double eps = 1e-5;  ///< added to the variance
 
-  virtual std::int64_t group_count() const { return 0; }  ///< 0: weight has the shape of the last axes of x
-  virtual bool centered() const { return true; }          ///< or the mean counts as 0, and there is no bias
-  NormRows rows(const Shape& x, const Shape& weight) const;
+  virtual std::int64_t group_count() const { return 0; }     ///< 0: weight has the shape of the last axes of x
+  virtual bool centered() const { return true; }             ///< or the mean counts as 0, and there is no bias
+  NormRows rows(const Shape& x, const Shape& weight) const;  ///< How x is cut into rows that are normalized.
   Tensors grad(const Gradient& g) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
 
@@ -36,6 +37,7 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
 /// Inputs (x, weight, bias) -> y.
 class LayerNorm final : public NormOp {
  public:
+  /// With these attributes.
   explicit LayerNorm(double eps_ = 1e-5) { eps = eps_; }
   std::string_view name() const override { return "layer_norm"; }
   void fields(Fields& f) override { f("eps", eps); }
@@ -50,9 +52,10 @@ class LayerNorm final : public NormOp {
 /// counts as 0.
 class NormGrad final : public NormOp {
  public:
-  std::int64_t groups = 0;
-  bool center = true;
+  std::int64_t groups = 0;  ///< of channels; 0: of layer_norm
+  bool center = true;       ///< the mean is subtracted
 
+  /// With these attributes.
   explicit NormGrad(double eps_ = 1e-5, std::int64_t groups_ = 0, bool center_ = true)
       : groups(groups_), center(center_) {
     eps = eps_;

@@ -4,9 +4,10 @@
 
 namespace neurim {
 
+/// Options of local_response_norm().
 struct LocalResponseNormOptions {
-  std::int64_t size = 5;  ///< channels of a window
-  double alpha = 1e-4, beta = 0.75, k = 1;
+  std::int64_t size = 5;                    ///< channels of a window
+  double alpha = 1e-4, beta = 0.75, k = 1;  ///< y = x / (k + alpha / size * sum of squares)^beta
 };
 
 /// x(N,C,…), floating -> x / (k + alpha * mean of squares)^beta, the mean over `size` channels around each,
@@ -18,7 +19,7 @@ Tensor local_response_norm(const Tensor& x, const LocalResponseNormOptions& opti
 /// Input (x), of four axes.
 class LocalResponseNorm final : public Op {
  public:
-  LocalResponseNormOptions options;
+  LocalResponseNormOptions options;  ///< the attributes
   std::string_view name() const override { return "local_response_norm"; }
   void fields(Fields& f) override {
     f("size", options.size)("alpha", options.alpha)("beta", options.beta)("k", options.k);

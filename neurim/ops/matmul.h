@@ -12,7 +12,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool t
 /// Inputs (a, b), each of two or more axes.
 class Matmul final : public Op {
  public:
-  bool transpose_a = false, transpose_b = false;
+  bool transpose_a = false, transpose_b = false;  ///< the last two axes of a, or b, are swapped first
   std::string_view name() const override { return "matmul"; }
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;

@@ -11,7 +11,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& y, const std::string& reduction =
 /// Inputs (x, y) -> loss.
 class MseLoss final : public Op {
  public:
-  std::string reduction = "mean";
+  std::string reduction = "mean";  ///< "mean", "sum" or "none"
   std::string_view name() const override { return "mse_loss"; }
   void fields(Fields& f) override { f("reduction", reduction); }
   Types infer(std::span<const Type> in) const override;

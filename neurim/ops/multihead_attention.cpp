@@ -24,7 +24,7 @@ Tensor join_heads(const Tensor& x) {
   return reshape(transpose(x, {0, 2, 1, 3}), {x.size(0), x.size(2), x.size(1) * x.size(3)});
 }
 
-/// Query, key and value, which are packed in the first of the inputs, and the inputs behind it.
+/// Query, key and value, which are packed in the first of the inputs, and the inputs after it.
 Tensors unpacked(std::span<const Tensor> in) {
   const std::int64_t third = in[0].size(2) / 3;
   Tensors all = split(in[0], {third, third, third}, 2);

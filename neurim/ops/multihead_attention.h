@@ -19,8 +19,8 @@ Tensor multihead_self_attention(const Tensor& qkv, std::int64_t heads, const Ten
 /// the first three where they are packed.
 class MultiheadAttentionOp final : public Op {
  public:
-  std::int64_t heads = 1;
-  bool packed = false;
+  std::int64_t heads = 1;               ///< of the features
+  bool packed = false;                  ///< query, key and value are one tensor
   ScaledDotProductAttention attention;  ///< of each head
   std::string_view name() const override { return "multihead_attention"; }
   void fields(Fields& f) override {
@@ -45,9 +45,9 @@ class MultiheadAttentionOp final : public Op {
 /// is kept (Dao et al., "FlashAttention", NeurIPS'22).
 class MultiheadAttentionGrad final : public Op {
  public:
-  std::int64_t heads = 1;
-  bool packed = false;
-  double scale = 1;
+  std::int64_t heads = 1;  ///< of the features
+  bool packed = false;     ///< query, key and value are one tensor
+  double scale = 1;        ///< of the scores
   std::string_view name() const override { return "multihead_attention_grad"; }
   void fields(Fields& f) override { f("heads", heads)("packed", packed)("scale", scale); }
   Types infer(std::span<const Type> in) const override;

@@ -4,11 +4,13 @@
 
 namespace neurim {
 
+/// See one_hot().
 class OneHot final : public Op {
  public:
+  /// With these attributes.
   explicit OneHot(std::int64_t count = 0, DType element = DType::f32) : classes(count), dtype(element) {}
-  std::int64_t classes;
-  DType dtype;
+  std::int64_t classes;  ///< the size of the new axis
+  DType dtype;           ///< of the output
 
   std::string_view name() const override { return "one_hot"; }
   void fields(Fields& f) override { f("classes", classes)("dtype", dtype); }

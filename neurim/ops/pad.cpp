@@ -11,7 +11,7 @@ namespace neurim {
 Types Pad::infer(std::span<const Type> in) const {
   check_count(*this, in, 1, 1);
   Type out = in[0];
-  const std::size_t rank = static_cast<std::size_t>(out.shape.rank());
+  const std::size_t rank = out.shape.rank();
   require(pads.size() == 2 * rank, "pad: ", in[0].shape, " takes ", 2 * rank, " pads, all begins then all ends, got ",
           pads.size());
   for (std::size_t axis = 0; axis < rank; ++axis) {

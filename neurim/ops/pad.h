@@ -4,11 +4,13 @@
 
 namespace neurim {
 
+/// See pad().
 class Pad final : public Op {
  public:
+  /// With these attributes.
   explicit Pad(std::vector<std::int64_t> amounts = {}, double fill = 0) : pads(std::move(amounts)), value(fill) {}
   std::vector<std::int64_t> pads;  ///< all begins, then all ends; a negative one crops
-  double value;
+  double value;                    ///< of the padding
 
   std::string_view name() const override { return "pad"; }
   void fields(Fields& f) override { f("pads", pads)("value", value); }
@@ -32,10 +34,11 @@ Tensor pad(const Tensor& x, std::vector<std::int64_t> pads, const std::string& m
 /// pad with elements of x.
 class BorderPad final : public Op {
  public:
+  /// With these attributes.
   explicit BorderPad(std::vector<std::int64_t> amounts = {}, std::string border = "reflect")
       : pads(std::move(amounts)), mode(std::move(border)) {}
   std::vector<std::int64_t> pads;  ///< as in Pad
-  std::string mode;
+  std::string mode;                ///< "reflect", "replicate" or "circular"
 
   std::string_view name() const override { return "border_pad"; }
   void fields(Fields& f) override { f("pads", pads)("mode", mode); }

@@ -42,7 +42,7 @@ class Recurrence final : public RecurrentOp {
 /// saved ones as Recurrence gives them -> (dgates(T,N,G*H), dh0, [dc0], [dhidden(T,N,G*H)], [dprojected(T,N,P)],
 /// [dpeephole(N,3*H)], [dbias(N,G*H), of the GRU (N,4*H)]), 0 at padding: dhidden of the GRU is the gradient of V h +
 /// c; dprojected of the projection that of its result; dbias, where there is a bias, each sequence's sum of dgates over
-/// the steps, and of the GRU of dhidden's gate n behind it.
+/// the steps, and of the GRU of dhidden's gate n after it.
 class RecurrenceGrad final : public RecurrentOp {
  public:
   using RecurrentOp::RecurrentOp;

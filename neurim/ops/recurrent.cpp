@@ -45,7 +45,7 @@ Tensors listed(const RecurrentInputs& in) {
   return all;
 }
 
-/// The recurrence behind the product with the inputs: its own inputs and outputs.
+/// The recurrence after the product with the inputs: its own inputs and outputs.
 struct Unrolled {
   Tensors in, out;
 };
@@ -119,7 +119,7 @@ Types Recurrent::infer(std::span<const Type> in) const {
   for (std::size_t i = 3; i < 3u + 2u * options.bias; ++i)
     require(in[i] == Type{in[0].dtype, {weight[0]}}, name(), i == 3 ? ": bias_ih is " : ": bias_hh is ", in[i],
             ", weight_ih ", weight, " expects ", Type{in[0].dtype, {weight[0]}});
-  // The rest is the recurrence's, behind a linear layer.
+  // The rest is the recurrence's, after a linear layer.
   Types inner{{in[0].dtype, {x[0], x[1], weight[0]}}, in[2]};
   if (options.bias && cell == Cell::gru) inner.push_back(in[4]);
   inner.insert(inner.end(), in.begin() + 3 + 2 * options.bias, in.end());
@@ -147,7 +147,7 @@ Tensor weight_gradient(const RecurrentInputs& in, bool reverse, const Tensor& dg
   // The first step has h0 before it; of a sequence that is walked backwards it is the last one that counts.
   Tensor first = rows(slice(dgates, {reverse ? steps - 1 : 0}, {reverse ? steps : 1}, {0}));
   if (reverse && in.lengths) {
-    std::vector<std::int64_t> sequences(static_cast<std::size_t>(batch));
+    std::vector<std::int64_t> sequences(batch);
     std::iota(sequences.begin(), sequences.end(), 0);
     const Tensor number = Tensor::from({batch}, sequences, y.device());
     first = embedding((in.lengths - 1) * static_cast<double>(batch) + number, rows(dgates));

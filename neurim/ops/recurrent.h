@@ -34,22 +34,24 @@ Tensors gru(const RecurrentInputs& in, bool reverse = false, bool reset_after = 
 /// h (N,H); padding as for lstm.
 Tensors rnn(const RecurrentInputs& in, bool reverse = false, const std::string& nonlinearity = "tanh");
 
+/// The kind of recurrent unit.
 enum class Cell : std::uint8_t { lstm, gru, rnn };
-int gate_count(Cell cell);
+int gate_count(Cell cell);  ///< rows of its weights over hidden units
 
+/// What a recurrence has beside its weights.
 struct RecurrentOptions {
-  bool reverse = false;
+  bool reverse = false;               ///< from the last step to the first
   bool reset_after = true;            ///< of the GRU
   std::string nonlinearity = "tanh";  ///< of the simple network
-  // Which of the optional inputs there are.
-  bool bias = false, projection = false, peephole = false, state = false, lengths = false;
+  bool bias = false, projection = false, peephole = false, state = false, lengths = false;  ///< which inputs there are
 };
 
 /// Base of the recurrent ops. Their optional inputs are there when the options say so.
 class RecurrentOp : public Op {
  public:
-  const Cell cell;
-  RecurrentOptions options;
+  const Cell cell;           ///< the kind of unit
+  RecurrentOptions options;  ///< the attributes
+  /// Of this kind.
   explicit RecurrentOp(Cell kind) : cell(kind) {}
   void fields(Fields& f) override;
   bool checks_data() const override { return true; }
@@ -59,6 +61,7 @@ class RecurrentOp : public Op {
 /// (y, h[, c]): a linear layer over all steps and a recurrence.
 class Recurrent final : public RecurrentOp {
  public:
+  /// As the base class.
   using RecurrentOp::RecurrentOp;
   std::string_view name() const override;
   Types infer(std::span<const Type> in) const override;

@@ -7,6 +7,7 @@ namespace neurim {
 /// Base of reduce_max and reduce_min: elements that equal the result share the gradient evenly.
 class ExtremumOp : public ReduceOp {
  public:
+  /// As the base class.
   using ReduceOp::ReduceOp;
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;

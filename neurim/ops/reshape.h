@@ -5,8 +5,10 @@
 
 namespace neurim {
 
+/// See reshape().
 class Reshape final : public Op {
  public:
+  /// With these attributes.
   explicit Reshape(const Shape& target = {}) : shape(target) {}
   Shape shape;  ///< at most one size is -1
 

@@ -4,18 +4,20 @@
 
 namespace neurim {
 
+/// The rule of sgd_step().
 struct SgdRule {
-  double momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false;
-  bool scaled = false;  ///< the gradient is that of a scaled loss
+  double momentum = 0, dampening = 0, weight_decay = 0;  ///< as in PyTorch's SGD
+  bool nesterov = false;                                 ///< Nesterov momentum
+  bool scaled = false;                                   ///< the gradient is that of a scaled loss
 };
 
 /// Inputs (weight, grad[, buffer], lr[, scale]), outputs (weight'[, buffer']); the buffer is there exactly when
 /// momentum is not 0, the scale when the rule is scaled.
 class SgdStep final : public Op {
  public:
+  /// With these attributes.
   explicit SgdStep(const SgdRule& update = {}) : rule(update) {}
-  SgdRule rule;
+  SgdRule rule;  ///< the attributes
 
   std::string_view name() const override { return "sgd_step"; }
   void fields(Fields& f) override {
@@ -27,6 +29,7 @@ class SgdStep final : public Op {
   std::vector<Sample> samples() const override;
 };
 
+/// The results of sgd_step().
 struct SgdStepped {
   Tensor weight, buffer;  ///< the buffer is undefined without momentum
 };

@@ -8,10 +8,11 @@ namespace neurim {
 /// slices would each be filled up with zeros and then added.
 class SplitOp final : public Op {
  public:
+  /// With these attributes.
   explicit SplitOp(std::vector<std::int64_t> parts = {}, std::int64_t along = 0)
       : sizes(std::move(parts)), axis(along) {}
-  std::vector<std::int64_t> sizes;
-  std::int64_t axis;
+  std::vector<std::int64_t> sizes;  ///< along the axis
+  std::int64_t axis;                ///< that is cut
 
   std::string_view name() const override { return "split"; }
   void fields(Fields& f) override { f("sizes", sizes)("axis", axis); }

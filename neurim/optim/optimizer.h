@@ -39,15 +39,17 @@ class Optimizer {
   /// Writes the learning rate that later steps and replays use; no new plan is needed. Throws Error(usage)
   /// unless it is finite and not negative.
   void set_lr(double lr);
+  /// The learning rate.
   double lr() const { return lr_.item(); }
   std::int64_t steps() const { return static_cast<std::int64_t>(steps_.item()); }  ///< done so far
 
   void parts(Parts& p);
 
  protected:
-  using Names = std::vector<std::string>;
+  using Names = std::vector<std::string>;  ///< of the state of a weight
+  /// A weight and its state.
   struct Weight {
-    Tensor weight;
+    Tensor weight;    ///< the parameter
     Tensors buffers;  ///< in the order of the names given to the constructor
     double decay;     ///< its weight decay
   };

@@ -21,8 +21,8 @@ double warmup_lr(double lr, double at, double warmup, double start = 0);
 
 /// A schedule as options describe it: a linear warm-up, then the curve called `kind`.
 struct Schedule {
-  std::string kind = "constant";  ///< constant, step, multistep, cosine, polynomial
-  double lr = 0.1;
+  std::string kind = "constant";   ///< constant, step, multistep, cosine, polynomial
+  double lr = 0.1;                 ///< the base learning rate
   double total = 0;                ///< the whole length, warm-up included; cosine and polynomial end there
   double warmup = 0;               ///< cosine and polynomial begin after it; step and multistep count from 0
   double warmup_start = 0;         ///< the learning rate that the warm-up rises from
@@ -39,6 +39,6 @@ struct Schedule {
   double at(double time, double step = 0) const;
 };
 
-std::vector<std::string> schedule_names();
+std::vector<std::string> schedule_names();  ///< those that options name
 
 }  // namespace neurim

@@ -20,7 +20,7 @@ namespace {
 template <class Function>
 Tensor table(std::int64_t rows, std::int64_t columns, const Shape& shape, DType dtype, Device device, Function number) {
   std::vector<double> values;
-  values.reserve(static_cast<std::size_t>(rows * columns));
+  values.reserve(rows * columns);
   for (std::int64_t p = 0; p < rows; ++p)
     for (std::int64_t k = 0; k < columns; ++k) values.push_back(number(p, k));
   return cast(Tensor::from({DType::f64, shape}, values.data(), device), dtype);

@@ -7,7 +7,7 @@
 namespace neurim {
 
 // Of two floating tensors of one type; `reduction` is "mean" (a scalar), "sum" (a scalar), or "none" (the
-// shape of x). f16 and bf16 are computed in f32 and rounded once. PyTorch's figures.
+// shape of x). f16 and bf16 are computed in f32 and rounded once. The values are PyTorch's.
 
 /// |x - y|; its gradient is 0 where x = y.
 Tensor l1_loss(const Tensor& x, const Tensor& y, const std::string& reduction = "mean");
