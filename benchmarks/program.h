@@ -11,7 +11,7 @@
 
 namespace neurim {
 
-/// Runs a program on the words behind its name, and tells in a line what it throws.
+/// Runs a program on the words after its name, and tells in a line what it throws.
 inline int run_program(int argc, char** argv, void (*run)(const std::vector<std::string>& words)) {
   try {
     run({argv + 1, argv + argc});
@@ -22,7 +22,7 @@ inline int run_program(int argc, char** argv, void (*run)(const std::vector<std:
   }
 }
 
-/// The words NAME=N behind the first, N of 1 or more, of those that are known.
+/// The words NAME=N after the first, N of 1 or more, of those that are known.
 inline void read_counts(const std::vector<std::string>& words,
                         std::map<std::string, std::int64_t, std::less<>>& known) {
   for (std::size_t i = 1; i < words.size(); ++i) {

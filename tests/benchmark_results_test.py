@@ -106,7 +106,7 @@ class Compare(unittest.TestCase):
         self.assertEqual([(row["case"], row["peer"], row["ratio"]) for row in rows[:-1]],
                          [("train-resnet50-b16", "neurim before", 3), ("infer-resnet50-b1", "neurim before", 3)])
         self.assertEqual(rows[-1], {"against": str(before), "cases": 2, "geometric_mean": 3, "least": 3, "most": 3})
-        self.assertFalse(self.results.exists())
+        self.assertEqual(self.kept(), rows[:-1])
         wrong, _ = self.compare("--against", self.results)
         self.assertEqual(wrong.returncode, 2)
         self.assertIn("holds no program neurim", wrong.stderr)
