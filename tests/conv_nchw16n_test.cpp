@@ -107,6 +107,20 @@ TEST(FewChannels, Forward) {
   }
 }
 
+TEST(FewChannels, ForwardAndRelu6) {
+  for (const Problem& p : problems()) {
+    const std::string where = text("x ", p.x, ", weight ", p.weight, ", bias, relu6");
+    FusionGroup group;
+    std::vector<int> in{group.input(uniform(p.x, -1, 1, 1)), group.input(uniform(p.weight, -9, 9, 2)),
+                        group.input(uniform({p.weight[0]}, 2, 4, 3))};
+    const std::vector<int> after = group.then(make_op("relu6"), group.then(with<Conv2d>(p.options), in));
+    const std::vector<float> values = group.expected(after)[0].values<float>();
+    EXPECT_TRUE(std::any_of(values.begin(), values.end(), [](float value) { return value == 6; })) << where;
+    EXPECT_TRUE(std::any_of(values.begin(), values.end(), [](float value) { return value == 0; })) << where;
+    check(group, after, 1e-5, true, where);
+  }
+}
+
 TEST(FewChannels, DataGradient) {
   for (const Problem& p : problems()) {
     FusionGroup group;

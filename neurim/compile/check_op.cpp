@@ -41,7 +41,7 @@ Tensors by_reference(const std::shared_ptr<const Op>& op, const Tensors& in) {
 /// Gradients of a weighted sum of the floating outputs of an op with respect to its floating inputs.
 class Gradients {
  public:
-  /// The weights are drawn; they are inputs behind those of the op.
+  /// The weights are drawn; they are inputs after those of the op.
   Gradients(std::shared_ptr<const Op> op, const Types& in, std::uint64_t seed) : op_(std::move(op)), in_(in.size()) {
     const Types out = op_->infer(in);
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -52,7 +52,7 @@ class Gradients {
     }
   }
 
-  /// Traces the gradients that there are; `reached` says of which inputs.
+  /// Traces the gradients that exist; `reached` tells of which inputs.
   Tensors operator()(const Tensors& all) {
     const auto behind = all.begin() + static_cast<std::ptrdiff_t>(in_);
     const Tensors in(all.begin(), behind), seeds(behind, all.end());
@@ -80,7 +80,7 @@ class Gradients {
   std::vector<std::size_t> weighted_;
 };
 
-/// The gradients, computed as `options` say; nothing where the op has none.
+/// The gradients, planned with `options`; nothing if the op has none.
 std::optional<Tensors> computed(Gradients& gradients, Tensors in, PlanOptions options) {
   options.training = true;
   in.insert(in.end(), gradients.weights.begin(), gradients.weights.end());
@@ -92,7 +92,7 @@ std::optional<Tensors> computed(Gradients& gradients, Tensors in, PlanOptions op
   }
 }
 
-/// Whether finite differences say something: an output that an attribute keeps below f64 moves in steps.
+/// Whether finite differences are meaningful: an output with a dtype below f64 moves in steps.
 bool differentiable(const Sample& sample) {
   const Types out = sample.op->infer(in_dtype(sample.in, DType::f64));
   return any_floating(sample.in) && any_floating(out) && in_dtype(out, DType::f64) == out;

@@ -24,6 +24,7 @@ std::vector<std::string> check_op(std::string_view name);
 
 // Each alone, of one sample whose inputs are a function of the seed.
 
+/// The differences, one a line; none if the gradient is right.
 std::vector<std::string> check_gradient(const Sample& sample, std::uint64_t seed);
 /// With floating inputs of this dtype.
 std::vector<std::string> check_plans(const Sample& sample, DType dtype, std::uint64_t seed);

@@ -142,9 +142,9 @@ void FusionGroups::own_producers(int reader, const std::vector<int>& group, std:
   }
 }
 
-/// The longest group around an anchor that a kernel accepts. `before`, `beside`: with the nodes that compute operands
-/// for the anchor, and for the nodes after it. Kernels that rank below the one for the anchor alone are not considered:
-/// they cost more than the fusion saves.
+/// The longest group around an anchor that a kernel accepts. `before`, `beside`: including the nodes that compute
+/// operands of the anchor, and of the nodes after it. Kernels that rank below the one for the anchor alone are not
+/// considered: they cost more than the fusion saves.
 FusionGroup FusionGroups::grown(int anchor, bool before, bool beside) const {
   FusionGroup group;
   if (before) own_producers(anchor, {}, group.nodes, true);

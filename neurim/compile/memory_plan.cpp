@@ -12,8 +12,8 @@ namespace {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Scratch and workspaces of at most so many bytes share one place for all tasks, so that a thread finds its lines in
-/// its own cache. In memory that held a tensor before, lines are often in another thread's cache.
+/// Scratch and workspaces up to this size share one address range for all tasks, so that a thread finds its lines in
+/// its own cache. Memory that held a tensor before is often in another thread's cache.
 constexpr std::size_t kSharedScratch = std::size_t{1} << 22, kSharedWorkspace = std::size_t{1} << 21;
 
 /// The first and the last task that touch a piece of the arena.

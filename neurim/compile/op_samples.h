@@ -103,8 +103,8 @@ inline bool identical(const Tensor& a, const Tensor& b) {
   return x.empty() || std::memcmp(x.data(), y.data(), x.size()) == 0;
 }
 
-/// "" when each output agrees with what is expected within `tolerance` times the largest magnitude expected
-/// of it; otherwise where it does not. Equal infinities and NaN against NaN agree.
+/// "" if each output equals the expected one within `tolerance` times the largest expected magnitude; otherwise where
+/// it differs. Equal infinities agree, and NaN with NaN.
 inline std::string difference(const Tensors& expected, const Tensors& actual, double tolerance) {
   if (expected.size() != actual.size()) return text(actual.size(), " outputs instead of ", expected.size());
   for (std::size_t output = 0; output < expected.size(); ++output) {

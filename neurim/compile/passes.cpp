@@ -149,7 +149,7 @@ Graph dequantize_apart(const Graph& graph) {
 Graph decompose(const Graph& graph, const LowerOptions& options) {
   Graph out = graph;
   std::set<std::string> primitives;  // that have kernels but no decomposition
-  // What has a reference kernel is one op wherever it stands; others, where a kernel takes them.
+  // An op with a reference kernel is kept everywhere; others where a kernel takes them.
   const auto taken = [&](const Graph::Node& node) {
     const auto list = kernels(node.op->name(), graph.device.kind);
     if (!list.empty() && (list.back().rank == 0 || primitives.count(std::string(node.op->name())))) return true;

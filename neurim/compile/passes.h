@@ -37,9 +37,8 @@ Graph fold_batch_norm(const Graph& graph);
 /// each reader whose kernels accept them with these options.
 Graph recompute(const Graph& graph, const LowerOptions& options);
 
-/// Replaces ops by their decompositions where no kernel of the device takes them, as it will be asked with these
-/// options. Training every one without a reference kernel, as its gradient is that of the decomposition; but not where
-/// Op::own_gradient says otherwise.
+/// Replaces ops by their decompositions if no kernel of the device takes them with these options; in training all
+/// without a reference kernel, since their gradient is that of the decomposition, unless Op::own_gradient.
 Graph decompose(const Graph& graph, const LowerOptions& options);
 
 }  // namespace neurim

@@ -111,8 +111,8 @@ void PlanInstance::check_status() {
     fail(Fault::failure, "plan: ", options.device, " reported fault ", status, "; nothing was changed by this step");
 }
 
-/// What the first launch says that finds its data at fault. The launches run again one by one: a failed step has
-/// changed nothing, and what that launch has read is there until the next one runs.
+/// The message of the first launch that finds its data at fault. The launches run again one by one: a failed step has
+/// changed nothing, and the data that a launch read are there until the next one runs.
 std::string PlanInstance::data_fault() {
   status = 0;
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -125,7 +125,7 @@ std::string PlanInstance::data_fault() {
                                  [&](int n) { return node_of(n).op->checks_data(); });
     NEURIM_ASSERT(at != task.nodes.end());
     const Graph::Node& node = node_of(*at);
-    Tensors in;  // what is checked was made before the task
+    Tensors in;  // the checked data were made before the task
     for (const int value : node.in) in.push_back(read_by(task, value));
     return text(node.where, node.where.empty() ? "" : ": ", data_fault_of(*node.op, in));
   }

@@ -33,7 +33,7 @@ struct PlanInstance {
   std::uint32_t status = 0;
   std::atomic<bool> busy{false};
 
-  /// `memory`: what it may have as its arena if that is large enough; instances that share one run one at a time.
+  /// `memory`: reused as the arena if it is large enough. Instances that share one run one at a time.
   PlanInstance(Graph graph, PlanOptions with, std::shared_ptr<const Program> lowered,
                std::shared_ptr<Storage> memory = {});
 

@@ -1,6 +1,5 @@
-// Quantize before what moves numbers or picks some of them: a maximum of bytes is the byte of the maximum, and what is
-// moved is a quarter as long. NaN, of which quantize makes the least number, is one there as well, and no maximum any
-// more.
+// Moves quantize before ops that move or select elements: the maximum of bytes is the byte of the maximum, and a
+// quarter of the memory is moved. Quantize maps NaN to the least number, so after it a NaN no longer wins a maximum.
 #include <algorithm>
 #include <vector>
 

@@ -76,7 +76,7 @@ class Recomputing {
 
  private:
   static constexpr int kNever = std::numeric_limits<int>::max();
-  static std::size_t at(int value) { return static_cast<std::size_t>(value); }
+  static std::size_t at(int value) { return value; }
   const Graph::Node& node(int n) const { return graph_.nodes[n]; }
   int maker(int value) const { return graph_.values[at(value)].node; }
   std::size_t size(int value) const { return bytes(graph_.values[at(value)].type); }

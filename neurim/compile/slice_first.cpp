@@ -1,5 +1,5 @@
-// Slices before transposes: what is left out need not be moved. A recurrent layer whose batch is the first axis turns
-// all of its steps, of which a classifier reads the last.
+// Moves slices before transposes, so that less is moved. A recurrent layer with batch_first transposes all of its
+// steps, of which a classifier reads the last.
 #include <memory>
 #include <vector>
 

@@ -20,7 +20,7 @@ constexpr double kGain = 0.97;      // a kernel is another's better from this sh
 constexpr double kWorthIt = 0.003;  // of a plan's time: requests that take less keep the kernel of the highest rank
 constexpr double
     kWhole = 0.1;           // seconds: plans up to here run whole in each round, so that caches hold what they would
-constexpr int kBefore = 2;  // tasks that run before what is timed, of longer plans
+constexpr int kBefore = 2;  // tasks that run before the measured ones, in longer plans
 constexpr int kFewest = 3, kMost = 9;  // rounds
 constexpr double kLong = 1.5;          // seconds of rounds, after which there are no more than the fewest
 constexpr int kLeastRank = 2;          // kernels below are plain loops

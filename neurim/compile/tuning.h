@@ -10,10 +10,12 @@ namespace neurim {
 
 struct Graph;
 
+/// The help text of the option `tuning`.
 inline constexpr const char* kTuningHelp =
     "on: kernels are measured where a plan is made and the fastest are kept for next time, which takes from a second "
     "to some minutes; "
     "locked: those that were kept, nothing is measured; off: kernels by rule";
+/// The help text of the option `tuning_file`.
 inline constexpr const char*
     kTuningFileHelp = "where they are kept; empty: neurim/tuning.json in $XDG_CACHE_HOME or ~/.cache";
 
@@ -22,12 +24,16 @@ inline constexpr const char*
 /// by rank. Not for several threads at once.
 class Tuning {
  public:
+  /// What happens to choices that are not known yet.
   enum class Mode {
-    locked,   ///< takes what is known, and measures nothing
+    locked,   ///< uses the known choices, and measures nothing
     measure,  ///< requests that are not known are measured when a plan is made
   };
+  /// Without a file.
   explicit Tuning(Mode mode = Mode::locked) : mode_(mode) {}
+  /// The mode.
   Mode mode() const { return mode_; }
+  /// From now on nothing is measured.
   void lock() { mode_ = Mode::locked; }
 
   /// As options name it: null for "off"; for "locked" what the file holds; for "on" that too, and what is measured is
@@ -47,11 +53,13 @@ class Tuning {
 
   /// The file that save() writes; without one it writes nothing.
   void keep_in(fs::path file) { file_ = std::move(file); }
-  void save() const;
+  void save() const;  ///< writes the file, if there is one
 
   /// The name of the kernel that was chosen for the request, or nothing.
   const std::string* chosen(const std::string& key) const;
+  /// Records the fastest kernel for a key.
   void choose(const std::string& key, std::string kernel) { kernels_[key] = std::move(kernel); }
+  /// The number of recorded choices.
   std::size_t size() const { return kernels_.size(); }
 
  private:

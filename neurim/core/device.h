@@ -15,9 +15,9 @@ namespace neurim {
 class Stream {
  public:
   virtual ~Stream() = default;
-  virtual void upload(void* device, const void* host, std::size_t bytes) = 0;
-  virtual void download(void* host, const void* device, std::size_t bytes) = 0;
-  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;  ///< within the device
+  virtual void upload(void* device, const void* host, std::size_t bytes) = 0;    ///< host memory to the device
+  virtual void download(void* host, const void* device, std::size_t bytes) = 0;  ///< device memory to the host
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;          ///< within the device
   /// Executes the calls in order. `pointers` is the flat table that the calls index; `status` is host memory. All three
   /// live until wait().
   virtual void run(std::span<const Call> calls, void* const* pointers, std::uint32_t* status) = 0;
@@ -28,15 +28,15 @@ class Stream {
 class DeviceDriver {
  public:
   virtual ~DeviceDriver() = default;
-  virtual std::string_view name() const = 0;
-  virtual void* allocate(std::size_t bytes, int index) = 0;  ///< 64-byte aligned; throws Error(resource)
-  virtual void release(void* memory, std::size_t bytes, int index) = 0;
-  virtual std::unique_ptr<Stream> stream(int index) = 0;
+  virtual std::string_view name() const = 0;                             ///< such as "cpu"
+  virtual void* allocate(std::size_t bytes, int index) = 0;              ///< 64-byte aligned; throws Error(resource)
+  virtual void release(void* memory, std::size_t bytes, int index) = 0;  ///< frees what allocate() gave
+  virtual std::unique_ptr<Stream> stream(int index) = 0;                 ///< a queue of work on device `index`
 };
 
 /// Registers a kind of device; the result is Device::kind. The CPU registers first and is kind 0.
 std::uint8_t register_driver(std::unique_ptr<DeviceDriver> driver);
-DeviceDriver& driver(Device device);
+DeviceDriver& driver(Device device);  ///< of its kind; throws Error(usage) if there is none
 /// The device called `name` ("cpu", "test", "test:1"); throws Error(usage) naming the known ones.
 Device device_named(std::string_view name);
 /// The stream that eager work of the calling thread uses on this device.
@@ -45,12 +45,15 @@ Stream& default_stream(Device device);
 /// A block of device memory.
 class Storage {
  public:
-  Storage(Device device, std::size_t bytes);
+  Storage(Device device, std::size_t bytes);  ///< Allocates memory; throws Error(resource) if there is none.
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
+  /// Where it is.
   Device device() const { return device_; }
+  /// Its first byte.
   void* data() const { return data_; }
+  /// Its size.
   std::size_t bytes() const { return bytes_; }
 
  private:
@@ -62,8 +65,8 @@ class Storage {
 /// The number of compute threads, 1 to 1024; by default what the machine and its cgroup allow. Set before the first
 /// use.
 void set_threads(std::int64_t threads);
-int threads();
+int threads();  ///< compute threads of the calling thread
 class ThreadPool;
-ThreadPool& compute_pool();
+ThreadPool& compute_pool();  ///< those threads
 
 }  // namespace neurim

@@ -11,10 +11,11 @@ namespace neurim {
 /// runs a task (Launch::workspace). `stream` is the native stream of the device, or null. A kernel that finds bad data
 /// or a device fault sets bits in `*status` and does not throw.
 struct Args {
-  std::span<void* const> in, out;
-  void *scratch = nullptr, *workspace = nullptr;
-  void* stream = nullptr;
-  std::uint32_t* status = nullptr;
+  std::span<void* const> in, out;   ///< the arguments, in the order of the op's inputs and outputs
+  void* scratch = nullptr;          ///< shared by all tasks of a launch
+  void* workspace = nullptr;        ///< of one thread
+  void* stream = nullptr;           ///< the device's queue; null on the CPU
+  std::uint32_t* status = nullptr;  ///< bits of Status
 };
 
 /// Bits of Args::status.
@@ -29,17 +30,20 @@ enum Status : std::uint32_t {
 /// `reduction_tasks` tasks, numbered from `tasks` on, begins when all tasks of the first phase have ended; it combines
 /// their results in a fixed order. An empty launch means that the kernel declined.
 struct Launch {
+  /// One task; calls of it run in parallel.
   void (*run)(const void* self, const Args& args, int task) noexcept = nullptr;
-  std::shared_ptr<const void> self = nullptr;
-  int tasks = 1;
-  int reduction_tasks = 0;
-  int max_concurrency = 0;  ///< tasks that may run at the same time; 0: any number
+  std::shared_ptr<const void> self = nullptr;  ///< the prepared kernel, `self` of run
+  int tasks = 1;                               ///< of the first phase
+  int reduction_tasks = 0;                     ///< of the second phase, which begins when the first is done
+  int max_concurrency = 0;                     ///< tasks that may run at the same time; 0: any number
   /// Bytes of Args::workspace, of launches with max_concurrency. All launches of a plan share a thread's workspace,
   /// which so stays in its cache.
   std::size_t workspace = 0;
+  /// Whether there is anything to run.
   explicit operator bool() const { return run != nullptr; }
   /// Bytes from one thread's workspace to the next one's, in whole cache lines, and of all of them.
   std::size_t workspace_step() const { return (workspace + 63) / 64 * 64; }
+  /// Of all threads that may run it.
   std::size_t workspace_bytes() const { return workspace_step() * static_cast<std::size_t>(max_concurrency); }
 };
 
@@ -47,12 +51,12 @@ struct Launch {
 /// inputs, `out` outputs, the scratch and the workspace of the first thread; that of each next thread is
 /// `workspace_step` bytes further.
 struct Call {
-  Launch launch;
-  std::uint32_t first = 0;
-  std::uint16_t in = 0, out = 0;
+  Launch launch;                  ///< what runs
+  std::uint32_t first = 0;        ///< index of its first pointer
+  std::uint16_t in = 0, out = 0;  ///< numbers of its arguments
   bool commits = false;  ///< writes state: skipped once a call before it has set the status, so that a failed step
                          ///< changes nothing
-  std::size_t workspace_step = 0;
+  std::size_t workspace_step = 0;  ///< bytes between the workspaces of two threads
 };
 
 }  // namespace neurim

@@ -215,7 +215,7 @@ std::size_t bytes(const Type& type, const Layout& layout) {
   std::int64_t total = 0;
   require(!__builtin_mul_overflow(count, layout.storage ? 2 : bits(type.dtype) / 8, &total), "tensor ", type,
           " is too large");
-  return static_cast<std::size_t>(total);
+  return total;
 }
 
 std::uint32_t register_format(const PackedFormat& format) {

@@ -22,7 +22,7 @@ double log_sum(double a, double b, double c = -kInfinity) {
   return most + std::log(std::exp(a - most) + std::exp(b - most) + std::exp(c - most));
 }
 
-/// One sequence of the batch: its steps, and its labels with a blank before, between and behind them.
+/// One sequence of the batch: its steps, and its labels with a blank before, between and after them.
 class Sequence {
  public:
   /// `from`: where its labels begin.
@@ -65,14 +65,14 @@ class Sequence {
     return alpha;
   }
 
-  /// -log of the probability of the labels: paths end in the last label or the blank behind it.
+  /// -log of the probability of the labels: paths end in the last label or the blank after it.
   double loss(const std::vector<double>& alpha) const {
     if (steps_ == 0) return states() == 1 ? 0 : kInfinity;
     const double* end = alpha.data() + alpha.size();
     return -(states() == 1 ? end[-1] : log_sum(end[-1], end[-2]));
   }
 
-  /// Moves beta, the log probability of all ways on from each state behind step t + 1, to behind step t.
+  /// Moves beta, the log probability of all ways on from each state after step t + 1, to after step t.
   void backward(std::int64_t t, std::vector<double>& beta) const {
     if (t == steps_ - 1) {
       for (std::int64_t s = 0; s < states(); ++s) beta[s] = s >= states() - 2 ? 0 : -kInfinity;

@@ -13,7 +13,7 @@ namespace neurim {
 /// allocated. A stream is a thread that executes what is queued, in order. It reads and writes host memory,
 /// call lists, pointer tables and status words when a piece of work runs, not when it is queued: memory that
 /// changes or ends before wait() shows. A pointer that does not lie in live memory of the stream's device is
-/// a fault: what is queued behind it is skipped, and wait() throws Error(failure).
+/// a fault: what is queued after it is skipped, and wait() throws Error(failure).
 std::uint8_t register_test_device();
 
 /// While one lives, streams of the test device begin no piece of work, so that a test sees what a call has

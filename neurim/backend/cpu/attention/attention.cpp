@@ -15,20 +15,20 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kLanes = 16, kScores = 1 << 14;  // floats of a tile
+constexpr std::int64_t kLanes = 16, kScores = 1 << 14;  // floats of a tile's scores
 
-/// Softmax(scale * query key^T) value, in runs of the queries of one head.
+/// Softmax(scale * query key^T) value. A task takes runs of the queries of one head.
 struct Attention : AttentionSizes {
-  std::int64_t cuts, rows;  ///< runs of the queries of a head; queries of a tile
-  std::int64_t packed;      ///< floats of a thread's own before the scores
-  StorageDtype rounded{};   ///< how operands and result stand
+  std::int64_t cuts, rows;  ///< runs of a head's queries; queries of a tile
+  std::int64_t packed;      ///< floats of the per-thread workspace before the scores
+  StorageDtype rounded{};   ///< storage of operands and result
 
   static void run(const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const Attention*>(self);
     own.run_queries(args, task, static_cast<float*>(args.workspace));
   }
 
-  /// Block `block` of an operand in one image with `count` rows.
+  /// Block `block` of an operand in one image of `count` rows.
   const float* at(const AttentionOperand& operand, const Args& args, std::int64_t image, std::int64_t count,
                   std::int64_t block) const {
     const float* const all = static_cast<const float*>(args.in[operand.in]);
@@ -116,12 +116,7 @@ Launch prepare(KernelRequest& request) {
   own->packed = own->key_floats() + (own->pairs ? own->value_blocks * own->terms(own->positions) : 0);
   const std::int64_t room = own->rounded ? own->value_blocks * kLanes : own->pairs ? own->blocks * own->words() : 0;
   const std::int64_t size = own->packed + ((key_blocks + 1) * kLanes + room) * own->rows;
-  return {Attention::run,
-          own,
-          static_cast<int>(both * own->cuts),
-          0,
-          request.chunks,
-          static_cast<std::size_t>(size) * sizeof(float)};
+  return {Attention::run, own, static_cast<int>(both * own->cuts), 0, request.chunks, size * sizeof(float)};
 }
 
 }  // namespace
@@ -165,13 +160,13 @@ void cpu::AttentionSizes::to_terms(const float* x, std::int64_t block, std::int6
       NEURIM_DISPATCH(pair_rows)(pairs, x, row, 0, rows, rows, kLanes, to);
     else
       for (std::int64_t r = 0; r < rows; ++r)
-        std::memcpy(to + r * kLanes, x + r * row, kLanes * sizeof(float));  // std::copy_n calls a function
+        std::memcpy(to + r * kLanes, x + r * row, kLanes * sizeof(float));  // std::copy_n would be a call
   }
 }
 
 void cpu::AttentionSizes::round_weights(float* weights, std::int64_t rows) const {
   if (pairs) NEURIM_DISPATCH(round_to_pairs)
-  (pairs, weights, rows * kLanes, kLanes, rows, positions, weights);  // a row lies no later than before
+  (pairs, weights, rows * kLanes, kLanes, rows, positions, weights);  // in place: a row never lies after its source
 }
 
 void cpu_attention() {

@@ -1,6 +1,6 @@
-// Attention whose features stand in rows, as in training, and its gradient, head by head. What the products read is
-// copied into blocks of 16 features, a hundredth of their work, and rounded where the plan's products round; a tile of
-// queries at a time, scores are made, exponentiated and multiplied in the cache. The gradient makes them again.
+// Attention whose features are plain rows, as in training, and its gradient, head by head. The operands are copied into
+// blocks of 16 features, at a hundredth of the products' cost, and rounded to the plan's compute dtype. For a tile of
+// queries the scores are computed, exponentiated and multiplied in the cache. The gradient recomputes them.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -18,10 +18,10 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kLanes = 16, kScores = 3 << 14;  // floats of a tile
+constexpr std::int64_t kLanes = 16, kScores = 3 << 14;  // floats of a tile's scores
 
-/// Of one head: features in blocks, [block][row][16], `apart` floats between blocks, to rows of them, `pitch` floats
-/// apart.
+/// Copies one head's features from blocks, [block][row][16], blocks `apart` floats apart, to rows that are `pitch`
+/// floats apart.
 void to_rows(const float* from, std::int64_t apart, std::int64_t pitch, std::int64_t count, std::int64_t blocks,
              float* rows) {
   for (std::int64_t row = 0; row < count; ++row)
@@ -30,22 +30,23 @@ void to_rows(const float* from, std::int64_t apart, std::int64_t pitch, std::int
 }
 
 struct AttentionRows : AttentionSizes {
-  std::int64_t rows, size = 0;  ///< queries of a tile, at most; floats of a task's scratch
+  std::int64_t rows, size = 0;  ///< queries of a tile, at most; floats of a task's workspace
   int tasks;
-  std::int64_t packed_keys, queries, scores, inverse;  ///< where in the scratch: keys packed, and of a tile the others
+  std::int64_t packed_keys, queries, scores,
+      inverse;  ///< offsets in the workspace: packed keys, and a tile's other values
 
   std::int64_t value_pitch() const { return heads * value_blocks * kLanes; }  ///< between rows of results
 
-  /// What of an operand, or of its gradient, belongs to a head from a row of an image on.
+  /// The offset of a head's features in an operand or its gradient, from a row of an image on.
   static std::int64_t place(const AttentionOperand& operand, std::int64_t row, std::int64_t number,
                             std::int64_t head_blocks) {
     return row * operand.features + operand.first + number * head_blocks * kLanes;
   }
   static const float* in(const Args& args, int argument) { return static_cast<const float*>(args.in[argument]); }
-  /// Room for so many floats in the scratch, whole blocks of 16.
+  /// Reserves so many floats of the workspace, in whole blocks of 16.
   std::int64_t take(std::int64_t floats) { return std::exchange(size, size + (floats + kLanes - 1) / kLanes * kLanes); }
 
-  /// On no, says why.
+  /// Reads the request. If not possible, sets request.why.
   bool read(KernelRequest& request, std::int64_t heads_of_op, bool packed, double scale_of_op) {
     if (!read_sizes(request, heads_of_op, packed, scale_of_op, *this)) return false;
     const std::int64_t most = std::max<std::int64_t>(kScores / (key_blocks() * kLanes), kLanes),
@@ -57,7 +58,7 @@ struct AttentionRows : AttentionSizes {
     return true;
   }
 
-  /// Scores of rows of a head's features with all keys.
+  /// The product of rows of a head's features with all keys.
   BlockProduct scores_of(std::int64_t count, std::int64_t head_blocks) const {
     return {.rows = count,
             .in_channels = head_blocks * kLanes,
@@ -67,7 +68,7 @@ struct AttentionRows : AttentionSizes {
             .pairs = pairs,
             .out_channels = positions};
   }
-  /// What `count` rows of weights of all keys sum up to, in rows `pitch` floats apart.
+  /// The product of `count` rows of weights with all values; results in rows `pitch` floats apart.
   BlockProduct means_of(std::int64_t count, std::int64_t pitch) const {
     return {.rows = count,
             .in_channels = positions,
@@ -78,7 +79,7 @@ struct AttentionRows : AttentionSizes {
             .y_row = pitch};
   }
 
-  /// Rows of a head's features, `pitch` floats apart, as those that a product multiplies: in blocks of 16.
+  /// Packs rows of a head's features, `pitch` floats apart, in blocks of 16 for a product.
   void to_factors(const float* from, std::int64_t pitch, std::int64_t count, std::int64_t head_blocks,
                   float* to) const {
     if (pairs)
@@ -87,7 +88,7 @@ struct AttentionRows : AttentionSizes {
       to_terms(from, kLanes, pitch, count, head_blocks, to);
   }
 
-  /// Scores of the queries of a tile, from row `row` of all images on, with all keys, exponentiated.
+  /// Computes and exponentiates the scores of a tile's queries, from row `row` of all images on.
   void exponentiate(float* room, const Args& args, std::int64_t row, std::int64_t number, std::int64_t count) const {
     to_factors(in(args, query.in) + place(query, row, number, blocks), query.features, count, blocks, room + queries);
     NEURIM_DISPATCH(block_product)
@@ -113,13 +114,11 @@ void run(const void* self, const Args& args, int task) noexcept {
 
 template <class Own>
 Launch launch(KernelRequest& request, const Own& own) {
-  return {run<Own>,       std::make_shared<Own>(own),
-          own.tasks,      0,
-          request.chunks, static_cast<std::size_t>(own.size) * sizeof(float)};
+  return {run<Own>, std::make_shared<Own>(own), own.tasks, 0, request.chunks, own.size * sizeof(float)};
 }
 
 struct Forward : AttentionRows {
-  std::int64_t values;  ///< where in the scratch
+  std::int64_t values;  ///< offset in the workspace
 
   void run_head(const Args& args, std::int64_t image, std::int64_t number, float* room) const {
     pack(args, key, image, number, blocks, room + packed_keys);
@@ -147,8 +146,8 @@ Launch forward(KernelRequest& request) {
 
 struct Backward : AttentionRows {
   bool packed;
-  std::int64_t packed_values, keys, gradients, dresults, dkeys, dvalues;  ///< where in the scratch
-  std::int64_t query_terms, gradient_terms, dresult_terms;  ///< the same, where a product sums over their rows
+  std::int64_t packed_values, keys, gradients, dresults, dkeys, dvalues;  ///< offsets in the workspace
+  std::int64_t query_terms, gradient_terms, dresult_terms;  ///< the same, packed for products that sum over rows
 
   /// Floats of the gradients of all keys or values, padded to whole blocks.
   std::int64_t sums(std::int64_t feature_blocks) const { return feature_blocks * key_blocks() * kLanes * kLanes; }
@@ -176,7 +175,7 @@ struct Backward : AttentionRows {
         to_terms(dy, kLanes, value_pitch(), count, value_blocks, room + dresult_terms);
         to_terms(room + gradients, count * kLanes, kLanes, count, key_blocks(), room + gradient_terms);
         to_terms(room + scores, count * kLanes, kLanes, count, key_blocks(),
-                 room + scores);  // two rows lie no later than before
+                 room + scores);  // in place: a pair of rows never lies after its source
       }
       round_weights(room + gradients, count);
       NEURIM_DISPATCH(block_product)

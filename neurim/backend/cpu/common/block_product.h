@@ -1,4 +1,4 @@
-// The matrix product in convolutions whose channels lie in blocks of 16.
+// The matrix product of convolutions whose channels are in blocks of 16.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -9,8 +9,8 @@
 
 namespace neurim::cpu {
 
-/// Lines of memory that are wanted behind a product and lie far apart. They are asked for a few at a time while it
-/// runs: more at once than the first-level cache waits for would hold it up.
+/// Cache lines that are needed after a product, far apart in memory. They are prefetched a few at a time while it runs:
+/// more at once than the first-level cache can have in flight would stall it.
 struct Fetch {
   const float *const *next, *const *end;
   void some() {
@@ -21,13 +21,13 @@ struct Fetch {
 /// y[out block][row][16] = the sum over the input channels of x[in block][row][16] weight[out block][in block][16
 /// in][16 out]; rows are pixels, or tiles of them. Distances in floats.
 struct BlockProduct {
-  std::int64_t rows, in_channels;               ///< lanes of x behind the last channel are not read
+  std::int64_t rows, in_channels;               ///< lanes of x after the last channel are not read
   std::int64_t x_block, weight_block, y_block;  ///< between blocks of x, and output blocks of the weights and of y
-  /// x and the weights are these bf16 or f16 values in pairs, each pair in the place of a float: x[in block][row][8
-  /// pairs], weight[out block] [in block][8 pairs][16 out]. A single last channel has a zero beside it.
+  /// x and the weights are pairs of bf16 or f16, one pair in the space of a float: x[in block][row][8 pairs],
+  /// weight[out block][in block][8 pairs][16 out]. An odd last channel is paired with zero.
   StorageDtype pairs = StorageDtype::exact;
-  /// Several products, of rows that lie `taps` floats behind x and of further weights each, weight[out block][in
-  /// block][tap][…], are added up; null: one, of x itself.
+  /// Adds several products: of rows `taps` floats after x with further weights, weight[out block][in block][tap][...].
+  /// Null: one product, of x itself.
   const std::int64_t* taps = nullptr;
   std::int64_t tap_count = 1;
   /// Where not all taps of the weights are meant: where those of an input block begin, and the distance between input
@@ -35,19 +35,19 @@ struct BlockProduct {
   const std::int64_t* weight_taps = nullptr;
   std::int64_t weight_in = 0;
   std::int64_t y_row = 16;  ///< between rows of y
-  /// From the first block of y on; lanes behind the last one, whose weights are zero, become zero. More than there are:
+  /// From the first block of y on; lanes after the last one, whose weights are zero, become zero. More than there are:
   /// all lanes count.
   std::int64_t out_channels = std::numeric_limits<std::int64_t>::max();
-  Fetch* fetch = nullptr;  ///< what is asked for meanwhile; null: the weights of the next blocks
+  Fetch* fetch = nullptr;  ///< what is prefetched; null: the weights of the next blocks
 };
 
 /// What y becomes before it is written.
 struct BlockEpilogue {
   const float* bias = nullptr;  ///< 16 a block
-  const float* add = nullptr;   ///< lies as y
+  const float* add = nullptr;   ///< laid out as y
   Relu relu = {};
   bool non_temporal = false;  ///< y is larger than the caches, and is written past them; not where it is rounded
-  /// How y, and what is added, stand (see Layout::storage): exact, or of products of pairs as these.
+  /// The storage of y and of the addend (see Layout::storage): exact or, with pairs, that of the pairs.
   StorageDtype rounds = StorageDtype::exact, add_rounded = StorageDtype::exact;
 };
 
@@ -77,10 +77,9 @@ struct BlockWeightGrad {
   std::int64_t in_blocks, rows;
   std::int64_t x_block, dy_block,
       weight_block;  ///< between blocks; output blocks of dw are in_blocks times weight_block apart
-  std::int64_t
-      runs = 1,
-      x_run = 0;  ///< the rows are those of several runs, which lie so far apart in x, one behind the other in dy,
-  std::int64_t images = 1, x_image = 0;      ///< and there are several images of runs
+  std::int64_t runs = 1,
+               x_run = 0;                ///< the rows are those of several runs, this far apart in x, contiguous in dy
+  std::int64_t images = 1, x_image = 0;  ///< and there are several images of runs
   StorageDtype pairs = StorageDtype::exact;  ///< a row is two rows of these: see pair_rows
 };
 
@@ -98,16 +97,16 @@ struct F16Products {
 /// Null but in tests, which take an imitation of those instructions in place of what the machine has.
 inline F16Products imitated_f16_products{};
 
-/// to[row / 2][16 pairs] = two rows each of `rows`, rounded to the nearest `half`, ties to even. Those of [first, last)
-/// lie from x on, `x_row` floats apart; the others are zero, and so is what stands beside a single last one. Lanes
-/// behind the first `lanes` become zero.
+/// Packs pairs of rows: to[row / 2][16 pairs], rounded to the nearest `half`, ties to even. Rows [first, last) come
+/// from x, `x_row` floats apart; all others are zero, as is the partner of an odd last one. Lanes after the first
+/// `lanes` become zero.
 NEURIM_EACH_ISA(void pair_rows(StorageDtype storage, const float* x, std::int64_t x_row, std::int64_t first,
                                std::int64_t last, std::int64_t rows, int lanes, float* to))
 /// The same of rows that are rounded.
 NEURIM_EACH_ISA(void pair_rounded_rows(const std::uint16_t* x, std::int64_t x_row, std::int64_t first,
                                        std::int64_t last, std::int64_t rows, int lanes, float* to))
 
-/// to[block][row][8 pairs] = x[block][row][16] rounded to the nearest `half`, ties to even; lanes behind the last
+/// to[block][row][8 pairs] = x[block][row][16] rounded to the nearest `half`, ties to even; lanes after the last
 /// channel become zero. Blocks of x are `x_block` floats apart, its rows `x_row`.
 NEURIM_EACH_ISA(void round_to_pairs(StorageDtype storage, const float* x, std::int64_t x_block, std::int64_t x_row,
                                     std::int64_t rows, std::int64_t channels, float* to))

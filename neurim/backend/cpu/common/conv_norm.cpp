@@ -17,7 +17,7 @@ constexpr std::int64_t kLanes = 16;
 
 bool ConvNorm::read(const KernelRequest& request, const ConvPattern& pattern) {
   if (!read_places(request, pattern)) return false;
-  // Forward what follows the norm; of a gradient what is between it and the data gradient.
+  // Forward, the steps after the norm; in the gradient, those between it and the data gradient.
   const std::size_t begin = forward_ ? *pattern.norm + 1 : static_cast<std::size_t>(request.anchor) + 1,
                     end = forward_ ? request.steps.size() : *pattern.norm;
   const AddRelu read = read_add_relu(request, begin, end, request.steps[begin - 1].out[0], !forward_);
@@ -26,12 +26,12 @@ bool ConvNorm::read(const KernelRequest& request, const ConvPattern& pattern) {
   if (read.end != end || known != static_cast<int>(request.out.size())) return false;
   relu_ = read.relu;
   add_in_ = read.add >= 0 ? request.place_in(read.add) : -1;
-  gate_in_ = read.mask >= 0 ? request.place_in(read.mask) : -1;
+  mask_in_ = read.mask >= 0 ? request.place_in(read.mask) : -1;
   read_rounding(request);
   return true;
 }
 
-/// The operands and results of the convolution and of the norm, whatever stands before, between and behind.
+/// Finds the operands and results of the convolution and the norm among the arguments, with or without other steps.
 bool ConvNorm::read_places(const KernelRequest& request, const ConvPattern& pattern) {
   if (!pattern.norm) return false;
   forward_ = pattern.direction == Direction::forward;
@@ -54,14 +54,14 @@ bool ConvNorm::read_places(const KernelRequest& request, const ConvPattern& patt
   return norm.in[0] == steps[steps.size() - 2].out[0] && norm.in[1] != norm.in[0] && y_out_ >= 0 && raw_in_ >= 0;
 }
 
-/// How what has been read stands.
+/// Sets the storage of all operands.
 void ConvNorm::read_rounding(const KernelRequest& request) {
   const auto in = [&](int number) { return number >= 0 ? request.input(number).layout.storage : StorageDtype::exact; };
   const auto out = [&](int number) {
     return number >= 0 ? request.output(number).layout.storage : StorageDtype::exact;
   };
   raw_rounded_ = out(conv_out_ >= 0 ? conv_out_ : y_out_), steps_rounded_ = out(steps_out_), y_rounded_ = out(y_out_);
-  add_rounded_ = in(add_in_), gate_rounded_ = in(gate_in_), factor_rounded_ = in(raw_in_);
+  add_rounded_ = in(add_in_), mask_rounded_ = in(mask_in_), factor_rounded_ = in(raw_in_);
 }
 
 bool ConvNorm::read_any(KernelRequest& request, const ConvPattern& pattern) {
@@ -88,8 +88,8 @@ void ConvNorm::ask_scratch(KernelRequest& request) {
   const Shape& y = request.output(forward_ ? conv_out_ : y_out_).type.shape;
   channels_ = y[1];
   pixels_ = y[2] * y[3];
-  sums_ = whole_lines(static_cast<std::size_t>(blocks()) * sizeof(ChannelSums));
-  coefficients_ = whole_lines(static_cast<std::size_t>(3 * blocks() * kLanes) * sizeof(float));
+  sums_ = whole_lines(blocks() * sizeof(ChannelSums));
+  coefficients_ = whole_lines(3 * blocks() * kLanes * sizeof(float));
   request.scratch = static_cast<std::size_t>(tasks()) * sums_ +
                     static_cast<std::size_t>(reduction_tasks_) * coefficients_;
 }
@@ -112,10 +112,10 @@ ConvEpilogue ConvNorm::begin(const Args& args, int task) const {
   return {.add = at(args.in, add_in_),
           .rounds = raw_rounded_,
           .add_rounded = add_rounded_,
-          .gate = at(args.in, gate_in_),
-          .gate_most = relu_.most,
+          .mask = at(args.in, mask_in_),
+          .mask_most = relu_.most,
           .factor = at(args.in, raw_in_),
-          .gate_rounded = gate_rounded_,
+          .mask_rounded = mask_rounded_,
           .factor_rounded = factor_rounded_,
           .sums = total};
 }
@@ -141,8 +141,7 @@ void ConvNorm::join_moments(const Args& args, std::int64_t channel, double& mean
 void ConvNorm::finish(const Args& args, int join) const {
   float* a = coefficients(args, join);
   float *b = a + blocks() * kLanes, *c = b + blocks() * kLanes;
-  for (float* each : {a, b, c})
-    std::fill(each + channels_, each + blocks() * kLanes, 0.0f);  // what lies beyond stays zero
+  for (float* each : {a, b, c}) std::fill(each + channels_, each + blocks() * kLanes, 0.0f);  // the padding stays zero
   const double pixels = static_cast<double>(begin_.back() * pixels_);
   for (std::int64_t channel = 0; channel < channels_; ++channel) {
     const double gamma = at(args.in, gamma_in_)[channel];

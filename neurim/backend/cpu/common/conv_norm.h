@@ -25,10 +25,10 @@ struct ConvEpilogue {
   StorageDtype rounds = StorageDtype::exact,
                add_rounded = StorageDtype::exact;  ///< how y and `add` are stored
   Relu relu;
-  const float* gate = nullptr;  ///< a ReLU's output: y becomes 0 where this is 0 or at the limit
-  float gate_most = kNoLimit;
+  const float* mask = nullptr;  ///< a ReLU's output: y becomes 0 where this is 0 or at the limit
+  float mask_most = kNoLimit;
   const float* factor = nullptr;  ///< c of ChannelSums
-  StorageDtype gate_rounded = StorageDtype::exact, factor_rounded = StorageDtype::exact;
+  StorageDtype mask_rounded = StorageDtype::exact, factor_rounded = StorageDtype::exact;
   ChannelSums* sums = nullptr;  ///< one a block of channels
   bool first = false;           ///< takes the pivots from the first pixel
 };
@@ -56,11 +56,10 @@ class ConvNorm {
   /// Reads {conv2d, batch_norm_train[, add][, relu]} or {conv2d_input_grad[, add][, relu_grad], batch_norm_grad}, with
   /// relu6 too; false: another fusion group.
   bool read(const KernelRequest& request, const ConvPattern& pattern);
-  /// The same with any pointwise steps in place of those named, for a kernel that calls run_steps. On no, says why.
-  /// Layouts are those of the request.
+  /// As read(), with any pointwise steps, for a kernel that calls run_steps. If not possible, sets request.why. Layouts
+  /// are those of the request.
   bool read_any(KernelRequest& request, const ConvPattern& pattern);
-  /// Cuts the images into runs, one a task, of `least` of them where there are so many; gives where they begin, and the
-  /// end.
+  /// Cuts the images into runs of at least `least`, one for each task. Returns where they begin, and the end.
   const std::vector<std::int64_t>& cut(const KernelRequest& request, std::int64_t images, std::int64_t least = 1);
   /// After cut: asks for scratch.
   void ask_scratch(KernelRequest& request);
@@ -101,7 +100,7 @@ class ConvNorm {
   bool forward_ = true;
   Relu relu_;                                      // forward; backward: the one whose gradient it is
   int x_in_ = -1, weight_in_ = -1, bias_in_ = -1;  // the convolution's operands
-  int add_in_ = -1, gate_in_ = -1;                 // residual or second gradient; relu's output
+  int add_in_ = -1, mask_in_ = -1;                 // residual or second gradient; relu's output
   int gamma_in_ = -1, beta_in_ = -1;               // forward norm
   int raw_in_ = -1, mean_in_ = -1, var_in_ = -1;   // backward norm: its x, mean, var (and gamma)
   int conv_out_ = -1, y_out_ = -1, mean_out_ = -1, var_out_ = -1;
@@ -109,7 +108,7 @@ class ConvNorm {
   double eps_ = 0;
   std::optional<PointwiseSteps> steps_;
   int steps_out_ = -1;  // where they begin; -1: nowhere else
-  StorageDtype raw_rounded_{}, steps_rounded_{}, add_rounded_{}, gate_rounded_{}, factor_rounded_{}, y_rounded_{};
+  StorageDtype raw_rounded_{}, steps_rounded_{}, add_rounded_{}, mask_rounded_{}, factor_rounded_{}, y_rounded_{};
 
   std::int64_t channels_ = 0, pixels_ = 0;  // of the output
   std::vector<std::int64_t> begin_;         // image runs of the tasks

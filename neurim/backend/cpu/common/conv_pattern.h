@@ -50,8 +50,8 @@ struct Epilogue {
 /// an epilogue, or where a result before the last one is needed elsewhere.
 std::optional<Epilogue> read_epilogue(const KernelRequest& request, std::size_t layer, std::size_t end);
 
-/// A convolution, a gradient of one or a fully connected layer, the anchor of a request, and what is fused with it.
-/// Numbers are those of KernelRequest::values and steps, except where they are called arguments.
+/// A convolution, a gradient of one or a fully connected layer, which is the anchor of a request, and what is fused
+/// with it. Indices are those of KernelRequest::values and steps, unless they are called arguments.
 struct ConvPattern {
   Direction direction = Direction::forward;
   bool linear = false;  ///< a fully connected layer: `sizes` is empty
@@ -63,20 +63,20 @@ struct ConvPattern {
   bool empty = false;      ///< x or y is
   bool distinct = true;    ///< the op reads two different values
   bool constant_weight = false;
-  bool prologue = false;  ///< steps stand before the anchor
-  bool followed = false;  ///< steps stand behind the anchor
+  bool prologue = false;  ///< whether steps precede the anchor
+  bool followed = false;  ///< whether steps follow the anchor
   /// Where all that follows is a sum and a ReLU that write one result; else nothing.
   std::optional<Epilogue> epilogue;
-  /// The step of a batch norm in training behind a forward convolution, or of its gradient behind a data gradient.
+  /// The step of a batch norm in training after a forward convolution, or of its gradient after a data gradient.
   std::optional<std::size_t> norm;
-  /// The step of a max pooling, which ends the request; what is before it is in `epilogue`.
+  /// The step of a max pooling, which ends the request; the steps before it are in `epilogue`.
   std::optional<std::size_t> pooling;
 
   /// The activation that the op reads, and its result.
   int source() const { return direction == Direction::forward ? x : y; }
   int result() const { return direction == Direction::forward ? y : direction == Direction::input_grad ? x : weight; }
-  /// Whether a value has to lie as the activations do: it is read beside the weight, is like the result, or with steps
-  /// before the anchor like the activation.
+  /// Whether a value needs the layout of the activations: it is read beside the weight, has the shape of the result or,
+  /// with a prologue, that of the activation.
   bool is_activation(const KernelRequest& request, int value) const;
   /// Null, or what no kernel of f32 convolutions takes.
   const char* against() const {

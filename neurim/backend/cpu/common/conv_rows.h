@@ -85,9 +85,7 @@ struct ConvRows : ConvSizes {
   T* fill_block(std::int64_t row, std::int64_t count, int padding, T* to, const Copy& copy) const {
     const std::int64_t all = columns(), size = words * 4 / static_cast<std::int64_t>(sizeof(T)),
                        top = row * options.stride[0] - options.pad[0];
-    const auto pad = [&](T* at, std::int64_t padded) {
-      std::memset(at, padding, static_cast<std::size_t>(padded * size) * sizeof(T));
-    };
+    const auto pad = [&](T* at, std::int64_t padded) { std::memset(at, padding, padded * size * sizeof(T)); };
     for (std::int64_t r = 0; r < count; ++r)
       for (std::int64_t phase = 0; phase < phases(); ++phase, to += all * size) {
         const std::int64_t in_row = top + r * row_distance();

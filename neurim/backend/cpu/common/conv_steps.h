@@ -44,7 +44,7 @@ struct FusedEpilogue {
   std::optional<PointwiseSteps> steps;
   int result = -1, last = -1;                 ///< without a norm: the outputs of the convolution and of the last step
   StorageDtype rounds = StorageDtype::exact;  ///< how the convolution's own result is stored
-  bool stand = false;                         ///< whether that is an output of the request, which others read
+  bool stand = false;                         ///< whether that is an output of the request
 
   /// Reads what follows; false with a reason in the request where it is something else.
   bool read(KernelRequest& request, const ConvPattern& pattern);
@@ -59,14 +59,14 @@ struct FusedEpilogue {
   }
   /// Tasks of the launch's reduction phase.
   int reduction_tasks() const { return norm ? norm->reduction_tasks() : 0; }
-  /// Whether results go to a workspace as floats, from where the steps read them and store theirs in 16 bits.
+  /// Whether results go to a workspace as floats first, where the steps read them before they are stored in 16 bits.
   bool apart() const { return follow() && rounds && !stand; }
   /// Where the convolution's own results go otherwise.
   float* results(const Args& args) const;
   /// How they are stored there.
   StorageDtype rounded() const { return apart() ? StorageDtype::exact : rounds; }
-  /// Whether results of so many bytes are written by non-temporal stores: they are larger than the caches, in f32, and
-  /// nothing in this kernel reads them again.
+  /// Whether results of so many bytes are written with non-temporal stores: larger than the caches, in f32, and not
+  /// read again by this kernel.
   bool non_temporal(std::size_t bytes) const { return !norm && !steps && !rounds && bytes > largest_cache(); }
   /// Begins a task: sets the sums of its norm to zero.
   ConvEpilogue begin(const Args& args, int task) const { return norm ? norm->begin(args, task) : ConvEpilogue{}; }

@@ -23,7 +23,7 @@ std::uint8_t flip_of(const KernelRequest& request, const Whole& bytes) {
   return desc_of(request, bytes.value).type.dtype == DType::i8 ? 0x80 : 0;
 }
 
-/// What stands for a value before `last`; nothing: the value is none that a dequantize makes of bytes for this request.
+/// Finds the 8-bit value from which a dequantize before `last` makes this value. False if there is none.
 bool read_whole(const KernelRequest& request, int value, std::size_t last, Whole& whole) {
   for (std::size_t s = 0; s < last; ++s) {
     const Step& step = request.steps[s];
@@ -34,7 +34,7 @@ bool read_whole(const KernelRequest& request, int value, std::size_t last, Whole
   return false;
 }
 
-/// Null, or why not. What stands behind the anchor.
+/// Null, or why not. What follows the anchor.
 const char* read_behind(const KernelRequest& request, Int8Group& group) {
   int value = request.steps[request.anchor].out[0];
   bool done = false;
@@ -42,7 +42,7 @@ const char* read_behind(const KernelRequest& request, Int8Group& group) {
     const Step& step = request.steps[s];
     if (step.op->name() == "dequantize") continue;  // of the residual
     if (done || request.place_out(value) >= 0) return "takes quantize at the end";
-    if (std::find(step.in.begin(), step.in.end(), value) == step.in.end()) return "takes steps one behind the other";
+    if (std::find(step.in.begin(), step.in.end(), value) == step.in.end()) return "takes steps one after the other";
     if (step.op->name() == "add" && group.residual.value < 0 && !group.relu.on && !group.plain) {
       const int other = step.in[0] == value ? step.in[1] : step.in[0];
       if (other == value || !read_whole(request, other, s, group.residual) ||
@@ -54,7 +54,7 @@ const char* read_behind(const KernelRequest& request, Int8Group& group) {
       group.y = {step.out[0], step.in[1], static_cast<const Quantize&>(*step.op).zero_point};
       done = true;
     } else if (group.relu.on || !read_relu(*step.op, group.relu)) {
-      return "takes a sum with a residual, a relu and quantize behind it";
+      return "takes a sum with a residual, a relu and quantize after it";
     }
     value = step.out[0];
   }
@@ -74,7 +74,7 @@ const char* read_group(const KernelRequest& request, const ConvPattern& pattern,
   if (group.x.value == group.weight.value) return "takes two operands";
   const TensorDesc &x = desc_of(request, group.x.value), &weight = desc_of(request, group.weight.value),
                    &scale = desc_of(request, group.weight.scale);
-  const Shape &in = x.type.shape, &of = weight.type.shape, &out = desc_of(request, step.out[0]).type.shape;
+  const Shape &in = x.type.shape, &of = weight.type.shape;
   if (!is_number(desc_of(request, group.x.scale))) return "takes one constant scale of the activation";
   if (weight.type.dtype != DType::i8 || group.weight.zero_point != 0 || !weight.constant)
     return "takes constant weights of i8 around 0";
@@ -137,8 +137,8 @@ const char* ByteOperands::read(const KernelRequest& request, const Int8Group& gr
     epilogue.add_zero = static_cast<float>(group.residual.zero_point + epilogue.add_flip);
     epilogue.add_scale = narrow(number(group.residual.scale, 0) / y_scale);
   }
-  start.assign(static_cast<std::size_t>(lanes), 0);
-  scale.assign(static_cast<std::size_t>(lanes), 0), bias.assign(static_cast<std::size_t>(lanes), 0);
+  start.assign(lanes, 0);
+  scale.assign(lanes, 0), bias.assign(lanes, 0);
   for (std::int64_t c = 0; c < channels; ++c) {
     scale[c] = narrow(x_scale * number(group.weight.scale, c) / y_scale);
     bias[c] = narrow(group.bias < 0 ? 0 : number(group.bias, c) / y_scale);

@@ -8,7 +8,7 @@
 
 namespace neurim::cpu {
 
-/// One of these for the whole process, equal to what is given.
+/// The one object of the process that equals the argument.
 template <class T>
 const T* interned(const T& given) {
   static std::mutex mutex;

@@ -5,7 +5,7 @@
 
 namespace neurim::cpu {
 
-/// What a tensor of f32 is made of in memory: these, or numbers of 16 bits.
+/// How f32 tensors are stored: as floats, or in 16 bits.
 using StorageDtype = Layout::StorageDtype;
 
 }  // namespace neurim::cpu

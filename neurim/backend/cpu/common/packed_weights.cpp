@@ -62,7 +62,7 @@ Layout layout_of(PackedWeights::Form form, const Type& given) {
 std::size_t PackedWeights::bytes() const {
   const Shape& s = weight.shape;
   const std::int64_t in = form == depthwise ? 1 : blocks_of(s[1]) * kLanes;
-  return static_cast<std::size_t>(blocks_of(s[0]) * kLanes * in * s[2] * s[3]) * sizeof(float);
+  return blocks_of(s[0]) * kLanes * in * s[2] * s[3] * sizeof(float);
 }
 
 Layout forward_weights(const Type& weight) { return layout_of(PackedWeights::forward, weight); }

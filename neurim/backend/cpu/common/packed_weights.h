@@ -4,7 +4,7 @@
 
 namespace neurim::cpu {
 
-/// [O/16][I/16][kh][kw][16i][16o], of weights [O][I][kh][kw]; axes that are missing behind have size 1. Channels beyond
+/// [O/16][I/16][kh][kw][16i][16o], of weights [O][I][kh][kw]; missing trailing axes have size 1. Channels beyond
 /// the last are zero.
 Layout forward_weights(const Type& weight);
 /// [I/16][O/16][kh][kw][16o][16i]: as a data gradient reads them.

@@ -19,7 +19,7 @@ struct PhysicalAxis {
 inline constexpr Layout kBlocked{Layout::blocked, 16}, kImages{Layout::batch_blocked, 16},
     kFeatures{Layout::last_blocked, 16};
 
-/// The same layout of floats, and of what is rounded.
+/// The same layout with f32 storage.
 inline Layout exact(Layout layout) {
   layout.storage = Layout::exact;
   return layout;
@@ -30,10 +30,10 @@ inline Layout rounded(Layout layout, Layout::StorageDtype storage) {
 }
 inline bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::i8; }
 
-/// Of a value that may stand rounded that, else the layout.
+/// The layout in 16-bit storage if the value may have it, else unchanged.
 inline Layout narrowed(const TensorDesc& value, const Layout& layout) { return rounded(layout, value.may_store_as); }
 
-/// Of a request whose values lie alike that where all in memory may.
+/// The same for a request whose values share a layout: in 16-bit storage if all in memory may have it.
 inline Layout narrowed(const KernelRequest& request, const Layout& layout) {
   const auto may = [&](int value) { return request.values[value].may_store_as != Layout::exact; };
   const bool all = std::all_of(request.in.begin(), request.in.end(), may) &&
@@ -41,7 +41,7 @@ inline Layout narrowed(const KernelRequest& request, const Layout& layout) {
   return all ? rounded(layout, request.storage()) : layout;
 }
 
-/// Element number `at` of a tensor, of floats or of bf16 or f16 values behind the same pointer.
+/// Element number `at` of a tensor, of floats or of bf16 or f16 values at the same pointer.
 template <class T>
 T* element(T* tensor, std::int64_t at, Layout::StorageDtype rounded) {
   using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
@@ -56,7 +56,7 @@ inline Layout apart_rows(const Shape& shape) {
   if (row == 0 || row % kApart != 0 || row > kMost) return {};
   return {Layout::last_blocked, static_cast<std::uint16_t>(row + kLine)};
 }
-/// Whether rows of the last axis lie so, or plain, and how many elements from each other.
+/// Whether rows of the last axis are contiguous; gives the elements from one to the next.
 inline bool in_rows(const TensorDesc& desc) {
   const Layout& layout = desc.layout;
   return layout == Layout{} ||
@@ -66,13 +66,13 @@ inline std::int64_t row_distance(const TensorDesc& desc) {
   return desc.layout == Layout{} ? desc.type.shape[-1] : desc.layout.block;
 }
 
-/// Whether so many channels lie in blocks of 16, the lanes behind the last one zero: at worst half of them are, which
+/// Whether so many channels are kept in blocks of 16, padded with zeros. At worst half of the lanes are padding, which
 /// costs less than reorders and oneDNN's loops for other layouts (docs/decisions/0009-pieces.md).
 inline bool fills_blocks(std::int64_t channels) { return channels >= 8; }
 /// Whether no kernel for few channels does better, which wastes no lanes.
 inline bool many_channels(std::int64_t channels) { return channels >= 16; }
 
-/// Blocks of 16 for so many channels.
+/// The number of blocks of 16 that hold so many channels.
 inline std::int64_t blocks_of(std::int64_t channels) { return (channels + 15) / 16; }
 
 /// Rounded up to whole cache lines.
@@ -94,7 +94,7 @@ inline std::vector<PhysicalAxis> physical_axes(const Shape& shape, const Layout&
   return axes;
 }
 
-/// Whether the kernels that loop over physical_axes() take this layout of a shape as it stands.
+/// Whether kernels that loop over physical_axes() take this layout of the shape.
 inline bool loopable(const Shape& shape, const Layout& layout) {
   if (layout.kind == Layout::plain) return true;
   if (shape.rank() < 2) return false;
@@ -102,7 +102,7 @@ inline bool loopable(const Shape& shape, const Layout& layout) {
   return layout.kind == Layout::channels_last || layout == kBlocked || (layout == kFeatures && shape.rank() > 2);
 }
 
-/// Whether the channels stand in blocks of 16 behind axis 0, the last of them with a tail; `channels`: how many.
+/// Whether the channels are in blocks of 16 after axis 0, the last one padded. Sets `channels` to their number.
 inline bool channel_blocks(const Type& type, const Layout& layout, std::int64_t& channels) {
   if (layout != kBlocked && layout != kFeatures) return false;
   channels = type.shape[*split_axis(layout)];
@@ -115,7 +115,7 @@ void ask_layouts(KernelRequest& request, const LayoutOf& layout_of, const Known&
   for (int value = 0; value < std::ssize(request.values); ++value)
     request.values[value].layout = layout_of(request, known..., value);
 }
-/// Whether the values lie so.
+/// Whether all values have these layouts.
 template <class LayoutOf, class... Known>
 bool has_layouts(const KernelRequest& request, const LayoutOf& layout_of, const Known&... known) {
   for (int value = 0; value < std::ssize(request.values); ++value)

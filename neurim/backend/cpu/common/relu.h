@@ -15,7 +15,7 @@ struct Relu {
   float most = kNoLimit;
 };
 
-/// Whether the op is a relu, or with `gradient` that of one, dy where 0 < y and y != most; says which relu.
+/// Whether the op is a ReLU or, with `gradient`, that of one: dy where 0 < y and y != most. Sets `relu`.
 inline bool read_relu(const Op& op, Relu& relu, bool gradient = false) {
   const bool six = op.name() == (gradient ? "relu6_grad" : "relu6");
   if (!six && op.name() != (gradient ? "relu_grad" : "relu")) return false;

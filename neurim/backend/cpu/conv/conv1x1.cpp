@@ -68,13 +68,13 @@ Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, const
 bool read_steps(KernelRequest& request, const ConvPattern& pattern, FusedPrologue& prologue, FusedEpilogue& epilogue) {
   if (!prologue.read(request, pattern, pattern.storage) || !epilogue.read(request, pattern)) return false;
   const bool other = epilogue.norm && pattern.linear;  // its channels are another axis
-  return !other || (decline(request, "takes no batch norm behind a fully connected layer"), false);
+  return !other || (decline(request, "takes no batch norm after a fully connected layer"), false);
 }
 
 /// Where the prologue is a product with one factor for each channel of each image, as in squeeze and excitation (Hu et
 /// al., CVPR'18), and there are fewer weights than pixels, the weights are multiplied by the factors instead. Returns
 /// the argument of the factors and lets the prologue read the activation directly, or returns -1.
-int read_gate(const KernelRequest& request, const Problem& problem, FusedPrologue& before) {
+int read_gate(const KernelRequest& request, const Problem& problem, FusedPrologue& prologue) {
   const Step& step = request.steps[0];
   if (request.anchor != 1 || step.op->name() != "mul" || !problem.forward || problem.pairs ||
       request.place_out(step.out[0]) >= 0 || problem.pixels() < kPixelsWorthScaling * problem.out_channels())
@@ -85,7 +85,7 @@ int read_gate(const KernelRequest& request, const Problem& problem, FusedPrologu
   if (desc(x).type != problem.source || desc(x).layout != kBlocked || desc(gate).layout != Layout{} ||
       desc(gate).type.shape != Shape{problem.images(), problem.in_channels(), 1, 1})
     return -1;
-  before = {.read_from = request.place_in(x)};
+  prologue = {.read_from = request.place_in(x)};
   return request.place_in(gate);
 }
 
@@ -103,9 +103,9 @@ struct Conv1x1 {
   std::int64_t in_channels, out_channels, pixels;
   StorageDtype pairs;
   bool non_temporal = false;  ///< BlockEpilogue::non_temporal
-  Epilogue epilogue;          ///< what follows, where the product does it in registers; else see `behind`
-  FusedPrologue before;
-  FusedEpilogue behind;
+  Epilogue epilogue;          ///< what follows, where the product does it in registers; else see `after`
+  FusedPrologue prologue;
+  FusedEpilogue fused;
   struct Task {
     std::int64_t first_block, last_block;
     std::vector<Tile> tiles;
@@ -119,20 +119,20 @@ struct Conv1x1 {
   static void run(const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const Conv1x1*>(self);
     const int tasks = static_cast<int>(own.tasks.size());
-    task < tasks ? own.run_task(args, task) : own.behind.norm->finish(args, task - tasks);
+    task < tasks ? own.run_task(args, task) : own.fused.norm->finish(args, task - tasks);
   }
 
   void run_task(const Args& args, int number) const {
     const Task& task = tasks[number];
-    const ConvEpilogue sums = behind.begin(args, number);
+    const ConvEpilogue sums = fused.begin(args, number);
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[argument]); };
-    float *const results = behind.results(args), *const made = static_cast<float*>(args.workspace),
+    float *const results = fused.results(args), *const made = static_cast<float*>(args.workspace),
                  *const room = made + apart();
     const std::int64_t words = pairs ? kLanes / 2 : kLanes, weight_block = in_blocks() * kLanes * words;
     for (const Tile& tile : task.tiles) {
-      const bool rounds_x = pairs && !before.rounded, copied = before.steps || rounds_x;
+      const bool rounds_x = pairs && !prologue.rounded, copied = prologue.steps || rounds_x;
       const std::int64_t x_block = (copied ? tile.units : pixels) * words,
-                         plane = (behind.apart() ? tile.units : pixels) * kLanes;
+                         plane = (fused.apart() ? tile.units : pixels) * kLanes;
       const float* const x = rounds_x ? rounded(args, tile, room) : source(args, tile, room);
       BlockProduct product{tile.units, in_channels, x_block, weight_block, plane, pairs};
       for (std::int64_t block = task.first_block; block < task.last_block; block += 2) {
@@ -144,7 +144,7 @@ struct Conv1x1 {
         for (std::int64_t i = 0; i < tile.images; ++i) {
           const std::int64_t to = (((tile.image + i) * out_blocks() + block) * pixels + tile.unit) * kLanes;
           const float* const add = epilogue.add ? element(in(epilogue.residual), to, epilogue.add_rounded) : nullptr;
-          const BlockEpilogue after{biases, add, epilogue.relu, non_temporal, behind.rounded(), epilogue.add_rounded};
+          const BlockEpilogue after{biases, add, epilogue.relu, non_temporal, fused.rounded(), epilogue.add_rounded};
           const float* weights = in(weight) + block * weight_block;
           if (gate >= 0) {
             NEURIM_DISPATCH(scale_weights)
@@ -153,14 +153,14 @@ struct Conv1x1 {
           }
           NEURIM_DISPATCH(block_product)
           (product, blocks, x + i * in_blocks() * x_block, weights, after,
-           behind.apart() ? made : element(results, to, behind.rounded()));
+           fused.apart() ? made : element(results, to, fused.rounded()));
           const bool first = &tile == &task.tiles[0] && i == 0;
-          if (tile.units == pixels && !behind.apart())
-            behind.run(args, sums, block, blocks, to, to + blocks * pixels * kLanes, first);
+          if (tile.units == pixels && !fused.apart())
+            fused.run(args, sums, block, blocks, to, to + blocks * pixels * kLanes, first);
           else
             for (std::int64_t b = 0; b < blocks; ++b) {
               const std::int64_t at = to + b * pixels * kLanes;
-              behind.run(args, sums, block + b, 1, at, at + tile.units * kLanes, first, made + b * plane);
+              fused.run(args, sums, block + b, 1, at, at + tile.units * kLanes, first, made + b * plane);
             }
         }
       }
@@ -168,20 +168,20 @@ struct Conv1x1 {
   }
 
   /// Floats of the workspace for results that the epilogue reads from there.
-  std::int64_t apart() const { return behind.apart() ? most_units * 2 * kLanes : 0; }
+  std::int64_t apart() const { return fused.apart() ? most_units * 2 * kLanes : 0; }
 
   /// The activation of a tile: in its memory, or computed into `room`.
   const float* source(const Args& args, const Tile& tile, float* room) const {
     const auto place = [&](std::int64_t image, std::int64_t block) {
       return ((image * in_blocks() + block) * pixels + tile.unit) * kLanes;
     };
-    if (!before.steps) return before.activation(args, room, place(tile.image, 0), 0);
+    if (!prologue.steps) return prologue.activation(args, room, place(tile.image, 0), 0);
     if (tile.units == pixels)
-      return before.activation(args, room, place(tile.image, 0), place(tile.image + tile.images, 0));
+      return prologue.activation(args, room, place(tile.image, 0), place(tile.image + tile.images, 0));
     for (std::int64_t block = 0; block < in_blocks(); ++block) {
       const std::int64_t begin = place(tile.image, block);
-      before.activation(args, element(room, block * tile.units * kLanes, before.rounded), begin,
-                        begin + tile.units * kLanes);
+      prologue.activation(args, element(room, block * tile.units * kLanes, prologue.rounded), begin,
+                          begin + tile.units * kLanes);
     }
     return room;
   }
@@ -206,12 +206,12 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
                                                .out_channels = problem.out_channels(),
                                                .pixels = problem.pixels(),
                                                .pairs = problem.pairs});
-  if (!read_steps(request, pattern, all->before, all->behind)) return {};
-  all->gate = read_gate(request, problem, all->before);
-  if (pattern.epilogue) all->epilogue = *pattern.epilogue, all->behind.steps.reset();
-  all->non_temporal = all->behind.non_temporal(bytes(problem.result, problem.layout));
+  if (!read_steps(request, pattern, all->prologue, all->fused)) return {};
+  all->gate = read_gate(request, problem, all->prologue);
+  if (pattern.epilogue) all->epilogue = *pattern.epilogue, all->fused.steps.reset();
+  all->non_temporal = all->fused.non_temporal(bytes(problem.result, problem.layout));
   const std::int64_t together = std::max<std::int64_t>(kTile / all->in_channels, 56);  // pixels
-  for (const Run& run : all->behind.cut(request, problem.images(), all->pixels, 1, all->out_channels))
+  for (const Run& run : all->fused.cut(request, problem.images(), all->pixels, 1, all->out_channels))
     all->tasks.push_back({run.first_block, run.last_block, cut_tiles(run.first, run.last, all->pixels, together)});
   std::int64_t most = 0;  // floats of a tile
   for (const auto& task : all->tasks)
@@ -221,15 +221,13 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
     }
   const int tasks = static_cast<int>(all->tasks.size());
   const std::int64_t gated = 2 * all->in_blocks() * kLanes * kLanes;
-  const std::int64_t room = all->apart() + (all->gate >= 0      ? gated
-                                            : all->pairs        ? most / 2
-                                            : all->before.steps ? most
-                                                                : 0);
-  all->behind.ask_scratch(request);
+  const std::int64_t room = all->apart() + (all->gate >= 0        ? gated
+                                            : all->pairs          ? most / 2
+                                            : all->prologue.steps ? most
+                                                                  : 0);
+  all->fused.ask_scratch(request);
   if (all->pairs) request.used_dtype = request.compute_dtype;
-  return {Conv1x1::run,   all,
-          tasks,          all->behind.reduction_tasks(),
-          request.chunks, static_cast<std::size_t>(room) * sizeof(float)};
+  return {Conv1x1::run, all, tasks, all->fused.reduction_tasks(), request.chunks, room * sizeof(float)};
 }
 
 }  // namespace

@@ -90,9 +90,9 @@ struct Direct {
   ConvRows g;
   int weight, bias;           ///< arguments, or -1
   bool non_temporal = false;  ///< BlockEpilogue::non_temporal
-  Epilogue epilogue;          ///< what follows, where the product does it in registers; else see `behind`
-  FusedPrologue before;
-  FusedEpilogue behind;
+  Epilogue epilogue;          ///< what follows, where the product does it in registers; else see `after`
+  FusedPrologue prologue;
+  FusedEpilogue fused;
   std::int64_t rows;               ///< of the result in a band
   std::vector<std::int64_t> taps;  ///< BlockProduct::taps
   GroupsBy by;                     ///< groups_by()
@@ -103,19 +103,19 @@ struct Direct {
   static void run(const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const Direct*>(self);
     const int tasks = static_cast<int>(own.tasks.size());
-    task < tasks ? own.run_task(args, task) : own.behind.norm->finish(args, task - tasks);
+    task < tasks ? own.run_task(args, task) : own.fused.norm->finish(args, task - tasks);
   }
 
   void run_task(const Args& args, int number) const {
     const Run& task = tasks[number];
-    const ConvEpilogue sums = behind.begin(args, number);
+    const ConvEpilogue sums = fused.begin(args, number);
     float *const made = static_cast<float*>(args.workspace), *const band = made + apart();
     for (std::int64_t at = task.first; at < task.last;) {
       const std::int64_t image = at / g.out_height, row = at % g.out_height,
                          count = std::min({rows, g.out_height - row, task.last - at});
       float* const behind_band = band + g.band_size(rows);
       if (g.image())
-        g.fill_image(before.activation(args, nullptr, image * g.in_channels * g.height * g.width, 0), row,
+        g.fill_image(prologue.activation(args, nullptr, image * g.in_channels * g.height * g.width, 0), row,
                      g.rows(count), behind_band, band);
       else
         fill(args, image, row, g.rows(count), task, band, behind_band);
@@ -155,13 +155,13 @@ struct Direct {
     for (std::int64_t block = first_block; block < last_block; ++block) {
       const std::int64_t channels = std::min(kLanes, g.in_channels - block * kLanes),
                          plane = (image * g.in_blocks() + block) * g.height * line;
-      const float* const x = before.activation(args, made, plane + first, plane + last);
+      const float* const x = prologue.activation(args, made, plane + first, plane + last);
       const auto copy = [&](std::int64_t pixel, std::int64_t apart, std::int64_t columns, float* copied) {
-        const float* const from = element(x, pixel * kLanes - first, before.rounded);
-        if (g.pairs && !before.rounded)
+        const float* const from = element(x, pixel * kLanes - first, prologue.rounded);
+        if (g.pairs && !prologue.rounded)
           NEURIM_DISPATCH(round_to_pairs)(g.pairs, from, 0, apart * kLanes, columns, channels, copied);
         else if (apart == 1)
-          std::memcpy(copied, from, static_cast<std::size_t>(columns * g.words) * sizeof *copied);
+          std::memcpy(copied, from, columns * g.words * sizeof *copied);
         else
           NEURIM_DISPATCH(copy_columns)(from, apart * kLanes, columns, g.words * sizeof *copied, copied);
       };
@@ -170,7 +170,7 @@ struct Direct {
   }
 
   /// Floats of the workspace for results that the epilogue reads from there.
-  std::int64_t apart() const { return behind.apart() ? ConvRows::kMostTogether * g.out_width * kLanes : 0; }
+  std::int64_t apart() const { return fused.apart() ? ConvRows::kMostTogether * g.out_width * kLanes : 0; }
 
   /// A range of the blocks of x that a block of the result reads.
   struct Chunk {
@@ -189,7 +189,7 @@ struct Direct {
     alignas(64) float biases[ConvRows::kMostTogether * kLanes] = {};
     if (bias >= 0)
       std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, g.out_channels - block * kLanes), biases);
-    const std::int64_t y_block = behind.apart() ? g.out_width * kLanes : plane;
+    const std::int64_t y_block = fused.apart() ? g.out_width * kLanes : plane;
     const BlockProduct product{.rows = g.out_width,
                                .in_channels = depth,
                                .x_block = x_block,
@@ -199,19 +199,19 @@ struct Direct {
                                .taps = taps.data(),
                                .tap_count = g.tap_count(),
                                .out_channels = g.out_channels - block * kLanes};
-    float* const y = behind.apart() ? made : element(behind.results(args), place, behind.rounded());
+    float* const y = fused.apart() ? made : element(fused.results(args), place, fused.rounded());
     const float* const add = !first         ? y
                              : epilogue.add ? element(in(epilogue.residual), place, epilogue.add_rounded)
                                             : nullptr;
     const BlockEpilogue after{
-        first ? biases : nullptr, add, last ? epilogue.relu : Relu(), non_temporal, behind.rounded(),
+        first ? biases : nullptr, add, last ? epilogue.relu : Relu(), non_temporal, fused.rounded(),
         epilogue.add_rounded};
     if (by == GroupsBy::blocks) NEURIM_DISPATCH(block_product)
     (product, blocks, from + begin * x_block, in(weight) + (reads.before + read_now.first) * weights, after, y);
     else multiply_groups(product, block, from, in(weight), after, y);
-    for (std::int64_t b = 0; b < blocks && last && (behind.steps || behind.norm); ++b)
-      behind.run(args, sums, block + b, 1, place + b * plane, place + b * plane + g.out_width * kLanes, begins,
-                 made + b * y_block);
+    for (std::int64_t b = 0; b < blocks && last && (fused.steps || fused.norm); ++b)
+      fused.run(args, sums, block + b, 1, place + b * plane, place + b * plane + g.out_width * kLanes, begins,
+                made + b * y_block);
   }
 
   /// Computes one block of the result from weights that are packed group by group.
@@ -237,28 +237,28 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   if (!has_layouts(request, layout_of, pattern, g)) return decline(request, "takes blocks of 16 channels");
   all->weight = request.place_in(pattern.weight);
   all->bias = pattern.bias;
-  if (!all->before.read(request, pattern, g.pairs) || !all->behind.read(request, pattern)) return {};
-  if (pattern.epilogue) all->epilogue = *pattern.epilogue, all->behind.steps.reset();
-  all->non_temporal = all->behind.non_temporal(bytes(request.output(0).type, kBlocked));
+  if (!all->prologue.read(request, pattern, g.pairs) || !all->fused.read(request, pattern)) return {};
+  if (pattern.epilogue) all->epilogue = *pattern.epilogue, all->fused.steps.reset();
+  all->non_temporal = all->fused.non_temporal(bytes(request.output(0).type, kBlocked));
   all->taps = g.taps();
   all->by = groups_by(g);
   all->read = read_blocks(g.depth(), g.out_channels, g.options.groups);
-  all->tasks = all->behind.cut(request, g.images, g.out_height, g.out_width, g.out_channels);
+  all->tasks = all->fused.cut(request, g.images, g.out_height, g.out_width, g.out_channels);
   all->rows = g.band_rows(kBand);
-  // All weights of a block are read for each row: where they do not stay in the cache beside the rows of x, the band is
+  // Each row reads all weights of a block. Where these do not stay in the cache beside the rows of x, the band is
   // computed for a few blocks of x at a time.
   const std::int64_t weights = g.tap_count() * kLanes * g.words;
   const bool chunks = !g.pairs && g.options.groups == 1 && !all->non_temporal && g.in_blocks() * weights > kManyWeights;
   all->chunk = chunks ? std::max<std::int64_t>(1, kNear / weights) : g.in_blocks();
   const int tasks = static_cast<int>(all->tasks.size());
-  const std::int64_t made = all->before.steps ? ((g.rows(all->rows) - 1) * g.row_distance() + 1) * g.width * kLanes : 0,
+  const std::int64_t made = all->prologue.steps ? ((g.rows(all->rows) - 1) * g.row_distance() + 1) * g.width * kLanes
+                                                : 0,
                      line = g.image() ? g.line_words() : 0;
-  all->behind.ask_scratch(request);
+  all->fused.ask_scratch(request);
   if (g.pairs) request.used_dtype = request.compute_dtype;
-  return {
-      Direct::run,    all,
-      tasks,          all->behind.reduction_tasks(),
-      request.chunks, static_cast<std::size_t>(all->apart() + g.band_size(all->rows) + made + line) * sizeof(float)};
+  return {Direct::run,    all,
+          tasks,          all->fused.reduction_tasks(),
+          request.chunks, (all->apart() + g.band_size(all->rows) + made + line) * sizeof(float)};
 }
 
 }  // namespace

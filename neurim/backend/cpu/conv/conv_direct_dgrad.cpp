@@ -90,8 +90,8 @@ bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
 struct InputGrad {
   Geometry g;
   int weight;  // argument
-  FusedPrologue before;
-  FusedEpilogue behind;
+  FusedPrologue prologue;
+  FusedEpilogue fused;
   std::int64_t rows = 1;                 ///< of dx in a band
   std::int64_t band_size = 0, made = 0;  ///< floats of a band, and of what the prologue computes
   std::vector<Run> tasks;
@@ -99,12 +99,12 @@ struct InputGrad {
   static void run(const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const InputGrad*>(self);
     const int tasks = static_cast<int>(own.tasks.size());
-    task < tasks ? own.run_task(args, task) : own.behind.norm->finish(args, task - tasks);
+    task < tasks ? own.run_task(args, task) : own.fused.norm->finish(args, task - tasks);
   }
 
   void run_task(const Args& args, int number) const {
     const Run& task = tasks[number];
-    const ConvEpilogue sums = behind.begin(args, number);
+    const ConvEpilogue sums = fused.begin(args, number);
     float *const band = static_cast<float*>(args.workspace), *const apart = band + band_size + made;
     const std::int64_t plane = g.height * g.width * kLanes, line = g.width * kLanes;
     for (std::int64_t at = task.first; at < task.last;) {
@@ -115,13 +115,13 @@ struct InputGrad {
       for (std::int64_t block = task.first_block; block < task.last_block; block += 2) {
         const std::int64_t blocks = std::min<std::int64_t>(2, task.last_block - block),
                            place = (image * g.in_blocks() + block) * plane + row * line,
-                           dx_block = behind.apart() ? count * line : plane;
-        float* const dx = behind.apart() ? apart : element(behind.results(args), place, behind.rounded());
+                           dx_block = fused.apart() ? count * line : plane;
+        float* const dx = fused.apart() ? apart : element(fused.results(args), place, fused.rounded());
         for (std::int64_t r = 0; r < count; ++r)
-          multiply(args, row + r, block, blocks, first, last, band, dx_block, element(dx, r * line, behind.rounded()));
-        for (std::int64_t b = 0; b < blocks && (behind.steps || behind.norm); ++b) {
+          multiply(args, row + r, block, blocks, first, last, band, dx_block, element(dx, r * line, fused.rounded()));
+        for (std::int64_t b = 0; b < blocks && (fused.steps || fused.norm); ++b) {
           const std::int64_t begin = place + b * plane;
-          behind.run(args, sums, block + b, 1, begin, begin + count * line, at == task.first, apart + b * dx_block);
+          fused.run(args, sums, block + b, 1, begin, begin + count * line, at == task.first, apart + b * dx_block);
         }
       }
       at += count;
@@ -138,11 +138,11 @@ struct InputGrad {
     for (std::int64_t block = 0; block < g.out_blocks(); ++block) {
       const std::int64_t channels = std::min(kLanes, g.out_channels - block * kLanes),
                          plane = (image * g.out_blocks() + block) * g.out_height * line;
-      const float* const dy = before.activation(args, room, plane + first * line, plane + last * line);
+      const float* const dy = prologue.activation(args, room, plane + first * line, plane + last * line);
       for (std::int64_t row = first; row < last; ++row, to += g.row_size()) {
-        const float* const from = element(dy, (row - first) * line + skipped * kLanes, before.rounded);
+        const float* const from = element(dy, (row - first) * line + skipped * kLanes, prologue.rounded);
         std::fill(to, to + left * g.words, 0.0f);
-        if (count > 0 && g.pairs && !before.rounded)
+        if (count > 0 && g.pairs && !prologue.rounded)
           NEURIM_DISPATCH(round_to_pairs)(g.pairs, from, 0, kLanes, count, channels, to + left * g.words);
         else if (count > 0)
           std::copy_n(from, count * g.words, to + left * g.words);
@@ -183,7 +183,7 @@ struct InputGrad {
                                  .y_row = o.stride[1] * kLanes,
                                  .out_channels = g.in_channels - block * kLanes};
       NEURIM_DISPATCH(block_product)
-      (product, blocks, band, weights, {.rounds = behind.rounded()}, element(dx, phase * kLanes, behind.rounded()));
+      (product, blocks, band, weights, {.rounds = fused.rounded()}, element(dx, phase * kLanes, fused.rounded()));
     }
   }
 };
@@ -195,19 +195,19 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   Geometry& g = all->g;
   g = geometry_of(pattern);
   all->weight = request.place_in(pattern.weight);
-  if (!all->before.read(request, pattern, g.pairs) || !all->behind.read(request, pattern)) return {};
-  all->tasks = all->behind.cut(request, g.images, g.height, g.width, g.in_channels);
+  if (!all->prologue.read(request, pattern, g.pairs) || !all->fused.read(request, pattern)) return {};
+  all->tasks = all->fused.cut(request, g.images, g.height, g.width, g.in_channels);
   const auto size = [&](std::int64_t count) { return g.out_blocks() * g.most_rows(count) * g.row_size(); };
   while (all->rows < g.height && size(all->rows + 1) <= kBand) ++all->rows;
   all->band_size = (size(all->rows) + kLanes - 1) / kLanes * kLanes;
-  all->made = all->before.steps ? g.most_rows(all->rows) * g.out_width * kLanes : 0;
-  const std::int64_t apart = all->behind.apart() ? 2 * all->rows * g.width * kLanes : 0;
+  all->made = all->prologue.steps ? g.most_rows(all->rows) * g.out_width * kLanes : 0;
+  const std::int64_t apart = all->fused.apart() ? 2 * all->rows * g.width * kLanes : 0;
   const int tasks = static_cast<int>(all->tasks.size());
-  all->behind.ask_scratch(request);
+  all->fused.ask_scratch(request);
   if (g.pairs) request.used_dtype = request.compute_dtype;
   return {InputGrad::run, all,
-          tasks,          all->behind.reduction_tasks(),
-          request.chunks, static_cast<std::size_t>(all->band_size + all->made + apart) * sizeof(float)};
+          tasks,          all->fused.reduction_tasks(),
+          request.chunks, (all->band_size + all->made + apart) * sizeof(float)};
 }
 
 }  // namespace

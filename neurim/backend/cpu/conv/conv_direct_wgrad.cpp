@@ -30,7 +30,7 @@ const Type& type_of(const KernelRequest& request, int value) { return request.va
 
 struct Geometry : ConvSizes {
   StorageDtype pairs;  ///< the dtype that pixels are rounded to, two in the place of one
-  /// Rows of a product that so many pixels are.
+  /// The rows of a product for so many pixels.
   std::int64_t rows(std::int64_t count) const { return pairs ? (count + 1) / 2 : count; }
   /// Whether all pixels of an image are one line, which tiles may cut anywhere.
   bool flat() const { return pixelwise(); }
@@ -52,7 +52,7 @@ const char* against(const ConvPattern& pattern) {
            "allow";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
     return "takes 8 channels and more, without groups";
-  return pattern.followed ? "takes nothing behind it" : nullptr;
+  return pattern.followed ? "takes nothing after it" : nullptr;
 }
 
 Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, int value) {
@@ -83,7 +83,7 @@ struct Lines {
 
 struct WeightGrad {
   Geometry g;
-  FusedPrologue before;
+  FusedPrologue prologue;
   int dy;  // argument
   StorageDtype dy_rounded;
   struct Task {
@@ -175,8 +175,8 @@ struct WeightGrad {
       const int lanes = static_cast<int>(std::min(kLanes, g.in_channels - block * kLanes));
       for (std::int64_t image = tile.image; image < tile.image + tile.images; ++image) {
         const std::int64_t plane = (image * g.in_blocks() + block) * g.height * g.width;
-        const float* const x = before.activation(args, made, (plane + first * size) * kLanes,
-                                                 (plane + last * size) * kLanes);
+        const float* const x = prologue.activation(args, made, (plane + first * size) * kLanes,
+                                                   (plane + last * size) * kLanes);
         for (std::int64_t column = 0; column < g.kernel[1]; ++column)
           for (std::int64_t r = 0; r < p.x_rows; ++r, to += p.rows * kLanes) {
             const std::int64_t row = top + r * apart,
@@ -190,8 +190,8 @@ struct WeightGrad {
                                                   : std::clamp((g.width - begin + o.stride[1] - 1) / o.stride[1], left,
                                                                p.pixels);
             const std::int64_t from = left < right ? ((row - first) * size + begin + left * o.stride[1]) * kLanes : 0;
-            copy(element(x, from, before.rounded), before.rounded, o.stride[1] * kLanes, left, right, p.pixels, lanes,
-                 to);
+            copy(element(x, from, prologue.rounded), prologue.rounded, o.stride[1] * kLanes, left, right, p.pixels,
+                 lanes, to);
           }
       }
     }
@@ -237,7 +237,7 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   g = {pattern.sizes, pattern.storage};
   all->dy = request.place_in(pattern.y);
   all->dy_rounded = request.input(all->dy).layout.storage;
-  if (!all->before.read(request, pattern)) return {};
+  if (!all->prologue.read(request, pattern)) return {};
   const std::int64_t units = g.images * g.units(), blocks = g.out_blocks();
   const bool sliced = 2 * g.weights() > g.images * g.in_channels * g.height * g.width && blocks >= 2 * request.chunks;
   const std::int64_t count = sliced ? request.chunks : std::min<std::int64_t>(units, request.chunks);
@@ -249,13 +249,13 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
       const Lines p(g, tile);
       const std::int64_t read = g.flat() ? tile.units
                                          : p.x_rows * (g.kernel[0] == 1 ? g.options.stride[0] : 1) * g.width,
-                         made = all->before.steps ? read * kLanes : 0;
+                         made = all->prologue.steps ? read * kLanes : 0;
       all->room = std::max(all->room, made + g.in_blocks() * all->x_block(tile) +
                                           (task.last_block - task.first_block) * all->dy_block(tile));
     }
   std::int64_t scratch = 0;
   for (std::int64_t i = 1; !sliced && i < count; ++i, scratch += g.weights()) all->tasks[i].sums = scratch;
-  request.scratch = static_cast<std::size_t>(scratch) * sizeof(float);
+  request.scratch = scratch * sizeof(float);
   const int reduction_tasks = sliced || count == 1
                                   ? 0
                                   : static_cast<int>(std::min<std::int64_t>(request.chunks, g.weights() / kBlock));
@@ -263,9 +263,7 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
     all->ranges.push_back(reduction_tasks == 0 ? 0 : g.weights() / kLanes * i / reduction_tasks * kLanes);
   const int tasks = static_cast<int>(all->tasks.size());
   if (g.pairs) request.used_dtype = request.compute_dtype;
-  return {WeightGrad::run, all,
-          tasks,           reduction_tasks,
-          request.chunks,  static_cast<std::size_t>(all->room) * sizeof(float)};
+  return {WeightGrad::run, all, tasks, reduction_tasks, request.chunks, all->room * sizeof(float)};
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kLanes = 16, kWorthAPart = 16 * 1024;  // weights
+constexpr std::int64_t kLanes = 16, kLeastTaskWeights = 16 * 1024;  // weights
 
 struct Gemv {
   std::int64_t in_channels, out_channels;
@@ -85,7 +85,7 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
                                          .bias = pattern.bias,
                                          .result = memory_of(request, 0),
                                          .last = memory_of(request, request.steps.size() - 1)});
-  own->tasks = static_cast<int>(std::clamp<std::int64_t>(weight.numel() / kWorthAPart, 1, most));
+  own->tasks = static_cast<int>(std::clamp<std::int64_t>(weight.numel() / kLeastTaskWeights, 1, most));
   if (pattern.followed && !own->steps.emplace().read(request, 1, request.steps.size())) return {};
   return {Gemv::run, own, own->tasks};
 }

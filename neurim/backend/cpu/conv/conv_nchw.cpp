@@ -21,8 +21,8 @@ namespace {
 using namespace cpu;
 
 constexpr std::int64_t kLanes = 16;
-constexpr std::int64_t kStaged = 16 * 1024;       // floats of padded rows that stay near
-constexpr std::int64_t kWorthAPart = 200 * 1000;  // multiply-adds
+constexpr std::int64_t kStaged = 16 * 1024;          // floats of padded rows that stay near
+constexpr std::int64_t kLeastTaskWork = 200 * 1000;  // multiply-adds
 
 struct Convolution {
   /// out_height and out_width are those of the convolution, before pooling.
@@ -41,7 +41,7 @@ struct Convolution {
 
   std::int64_t y_height() const { return out_height / step; }
   std::int64_t rows_read(std::int64_t rows) const { return rows * step + (kernel_height - 1) * dilation_height; }
-  std::size_t staged() const { return static_cast<std::size_t>(in * x_channel + kLanes) * sizeof(float); }
+  std::size_t staged() const { return (in * x_channel + kLanes) * sizeof(float); }
 
   static void run(const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const Convolution*>(self);
@@ -80,7 +80,7 @@ struct Convolution {
   }
 };
 
-/// Whether the pooling behind the convolution is of 2x2 pixels that do not overlap, none of them padding.
+/// Whether the pooling after the convolution is of 2x2 pixels that do not overlap, none of them padding.
 bool takes_pooling(const KernelRequest& request, const Step& step) {
   const Pool2dOptions o = resolved(static_cast<const MaxPool2d&>(*step.op).options);
   const auto shape = [&](int value) { return request.values[value].type.shape; };
@@ -156,7 +156,7 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
              c.weight_taps.data()};
   const std::int64_t rows = c.images * c.y_height(),
                      work = g.images * g.out_channels * g.out_height * g.out_width * c.plain.tap_count,
-                     tasks = std::clamp<std::int64_t>(work / kWorthAPart, 1,
+                     tasks = std::clamp<std::int64_t>(work / kLeastTaskWork, 1,
                                                       std::min<std::int64_t>(rows, request.chunks));
   for (std::int64_t task = 0; task <= tasks; ++task) c.begin.push_back(rows * task / tasks);
   return {Convolution::run, own, static_cast<int>(tasks), 0, request.chunks, c.staged()};

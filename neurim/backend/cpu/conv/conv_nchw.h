@@ -7,9 +7,8 @@
 
 namespace neurim::cpu {
 
-/// Output (row, column) begins to read at x + row * x_row + column; tap t reads `taps[t]` floats further. Rows of x
-/// have zeros beside them, and 16 more floats follow the last one. Taps are ordered by input channel, kernel row and
-/// column.
+/// Output (row, column) reads from x + row * x_row + column on; tap t reads `taps[t]` floats further. Rows of x are
+/// padded with zeros, and 16 more floats follow the last one. Taps are ordered by input channel, kernel row and column.
 struct ConvNchw {
   std::int64_t tap_count;
   const std::int32_t* taps;

@@ -45,8 +45,8 @@ const char* against(const KernelRequest& request, const ConvPattern& pattern) {
   if (const char* why = pattern.against()) return why;
   const ConvSizes& g = pattern.sizes;
   const bool forward = pattern.direction == Direction::forward, gradient = pattern.direction == Direction::input_grad;
-  const AddRelu behind = read_add_relu(request, 1, request.steps.size(), pattern.result());
-  if (behind.end != request.steps.size() || behind.add >= 0 || (pattern.followed && !forward)) return "fuses relu only";
+  const AddRelu steps = read_add_relu(request, 1, request.steps.size(), pattern.result());
+  if (steps.end != request.steps.size() || steps.add >= 0 || (pattern.followed && !forward)) return "fuses relu only";
   if (g.options.groups != 1) return "takes no groups";
   if (g.images % kLanes) return "takes images by 16";
   // oneDNN reads plain images of up to three channels and gives blocks, but has plain loops only for the way back.
@@ -104,12 +104,12 @@ struct Convolution {
       const std::int64_t most = std::min<std::int64_t>((block - 1) * height.stride + span, height.in);
       // Channels an odd number of vectors apart do not meet in the same sets of the first-level cache.
       g.x_channel = (most * columns | 1) * kLanes;
-      staged_bytes = static_cast<std::size_t>(in * g.x_channel) * sizeof(float);
+      staged_bytes = in * g.x_channel * sizeof(float);
     }
     tasks = static_cast<int>(std::min<std::int64_t>(rows, chunks));
   }
 
-  /// Fills the tables, once the geometry is complete and lies where it will stay.
+  /// Fills the tables. The geometry has to be complete and at its final address.
   void tabulate() {
     FewGeometry& g = geometry;
     for (int kh = 0; kh < g.height.kernel; ++kh)
@@ -142,7 +142,7 @@ struct Convolution {
   }
 
  private:
-  /// Copies the input rows that `here` needs, with zeros where its columns lie outside.
+  /// Copies the input rows that `here` needs, with zeros for columns outside the input.
   void stage(float* to, FewRows& here) const {
     const FewGeometry& g = geometry;
     const FewAxis& height = g.height;
@@ -242,7 +242,7 @@ struct WeightGrad {
       return;
     }
     float* sums = floats(args.scratch) + task * own.sums_floats();
-    std::memset(sums, 0, static_cast<std::size_t>(own.sums_floats()) * sizeof(float));
+    std::memset(sums, 0, own.sums_floats() * sizeof(float));
     c.each(task, floats(args.in[1]), floats(args.workspace), [&](const FewRows& rows, std::int64_t group) {
       own.run_rows(c.geometry, rows, floats(args.in[0]) + group * c.y_group, sums);
     });
@@ -267,7 +267,7 @@ Launch prepare_weight_grad(KernelRequest& request, const ConvPattern& pattern) {
   own->convolution.tabulate();
   constexpr std::int64_t kWorthIt = 1024;
   own->reduction_tasks = static_cast<int>(std::clamp<std::int64_t>(own->weights / kWorthIt, 1, request.chunks));
-  request.scratch = static_cast<std::size_t>(own->convolution.tasks * own->sums_floats()) * sizeof(float);
+  request.scratch = own->convolution.tasks * own->sums_floats() * sizeof(float);
   return {WeightGrad::run,        own,
           own->convolution.tasks, own->reduction_tasks,
           request.chunks,         own->convolution.staged_bytes};

@@ -31,8 +31,8 @@ struct FewGeometry {
   std::int64_t w_out = 0, w_in = 0, w_row = 0,
                w_column = 0;     ///< negative where the taps are walked backwards
   const FewTap* taps = nullptr;  ///< kernel rows, of them columns, of them input channels
-  const std::int32_t*
-      pixels = nullptr;  ///< where the pixels of few_rows_at_once() output rows read, from the first one
+  /// Where the pixels of few_rows_at_once() output rows read, from the first one.
+  const std::int32_t* pixels = nullptr;
 };
 
 /// How many rows of dy a tile of the weight gradient takes: as many as stay in the first-level cache while

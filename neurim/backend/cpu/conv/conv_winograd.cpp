@@ -205,9 +205,7 @@ struct Tiled {
 
   std::int64_t runs() const { return std::ssize(begin) - 1; }
   int tasks() const { return static_cast<int>(runs() * slices); }
-  std::size_t own() const {
-    return static_cast<std::size_t>(shape.points() * (input_plane + output_plane)) * sizeof(float);
-  }
+  std::size_t own() const { return shape.points() * (input_plane + output_plane) * sizeof(float); }
   std::int64_t first_block(int task) const { return shape.out_blocks * (task % slices) / slices; }
   std::int64_t last_block(int task) const { return shape.out_blocks * (task % slices + 1) / slices; }
 
@@ -283,7 +281,7 @@ double rounding_error(const WinogradShape& given, const std::uint16_t* u) {
                       .tile = given.tile};
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
-  std::vector<float> x(static_cast<std::size_t>(shape.in_blocks * shape.in_height * shape.in_width * kLanes));
+  std::vector<float> x(shape.in_blocks * shape.in_height * shape.in_width * kLanes);
   for (float& pixel : x) pixel = std::max(normal(random), 0.0f);
   const std::int64_t inputs = plane(shape.in_blocks, kTiles), row = shape.in_blocks * kBlock;
   const WinogradTiles tiles{0, kTiles, inputs, kTiles * kLanes};
@@ -291,9 +289,9 @@ double rounding_error(const WinogradShape& given, const std::uint16_t* u) {
       exact(static_cast<std::size_t>(points * row));
   for (const bool rounded : {false, true}) {
     shape.pairs = rounded ? given.pairs : StorageDtype::exact;
-    v[rounded].resize(static_cast<std::size_t>(points * inputs));
+    v[rounded].resize(points * inputs);
     NEURIM_DISPATCH(winograd_input)(shape, tiles, x.data(), v[rounded].data());
-    y[rounded].resize(static_cast<std::size_t>(tile * shape.out_width * kLanes));
+    y[rounded].resize(tile * shape.out_width * kLanes);
   }
   double worst = 0;
   std::vector<std::uint16_t> own(exact.size());
@@ -338,7 +336,7 @@ bool passes_gate(KernelRequest& request, const ConvPattern& pattern, const Probl
 bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
   Problem problem;
   if (const char* reason = read_problem(request, pattern, problem)) return decline(request, reason), false;
-  if (!pattern.epilogue) return decline(request, "fuses add and relu behind the forward convolution only"), false;
+  if (!pattern.epilogue) return decline(request, "fuses add and relu after the forward convolution only"), false;
   choose_layouts(request, pattern, problem);
   return true;
 }
@@ -436,8 +434,8 @@ Launch prepare_weight_grad(KernelRequest& request, const ConvPattern& pattern) {
   Problem problem;
   if (const char* reason = read_problem(request, pattern, problem)) return decline(request, reason);
   if (!has_layouts(request, pattern, problem)) return decline(request, "takes blocked16 to packed weights");
-  constexpr std::int64_t
-      kManyBlocks = 128;  // of weights: with more, sums for each range would be more memory traffic than is saved
+  // Blocks of weights: with more, partial sums for each range would be more memory traffic than is saved.
+  constexpr std::int64_t kManyBlocks = 128;
   const std::int64_t blocks = problem.shape.in_blocks * problem.shape.out_blocks;
   problem.shape.dy_rounded = request.input(0).layout.storage, problem.shape.x_rounded = request.input(1).layout.storage;
   // Rounding reads each factor once; the product reads one factor once for each block of the other.
@@ -446,7 +444,7 @@ Launch prepare_weight_grad(KernelRequest& request, const ConvPattern& pattern) {
   const auto all = std::make_shared<WeightGrad>(
       WeightGrad{cut(problem, blocks > kManyBlocks ? 1 : request.chunks, request.chunks), 1, rounds});
   all->reduction_tasks = static_cast<int>(std::min<std::int64_t>(blocks, request.chunks));
-  request.scratch = static_cast<std::size_t>(all->runs() * all->sums()) * sizeof(float);
+  request.scratch = all->runs() * all->sums() * sizeof(float);
   if (rounds) request.used_dtype = request.compute_dtype;
   return {WeightGrad::run, all, all->tasks(), all->reduction_tasks, request.chunks, all->own()};
 }

@@ -73,8 +73,8 @@ struct Depthwise {
   std::int64_t channels;
   int x, weight, bias;   ///< arguments, or -1
   StorageDtype rounded;  ///< how x is stored
-  Epilogue epilogue;     ///< what follows, where the kernel does it in registers; else see `behind`
-  FusedEpilogue behind;
+  Epilogue epilogue;     ///< what follows, where the kernel does it in registers; else see `after`
+  FusedEpilogue fused;
   std::vector<std::int64_t> begin;  ///< of the tasks, blocks counted through all images
 
   int tasks() const { return static_cast<int>(begin.size()) - 1; }
@@ -82,19 +82,19 @@ struct Depthwise {
   bool strided() const { return phases[0].step[0] > 1 || phases[0].step[1] > 1; }
   bool widens() const { return rounded && strided(); }
   std::int64_t padded() const { return strided() ? 0 : depthwise_room(phases[0].shape, phases[0].shape.height); }
-  std::int64_t apart() const { return behind.apart() ? rows * width * 16 : 0; }
+  std::int64_t apart() const { return fused.apart() ? rows * width * 16 : 0; }
   /// Floats of the workspace: taps, converted pixels, padded rows, and results that the epilogue reads from there.
   std::int64_t room() const { return (backwards ? taps : 0) + (widens() ? x_plane : 0) + padded() + apart(); }
 
   static void run(const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const Depthwise*>(self);
-    task < own.tasks() ? own.run_task(args, task) : own.behind.norm->finish(args, task - own.tasks());
+    task < own.tasks() ? own.run_task(args, task) : own.fused.norm->finish(args, task - own.tasks());
   }
 
   void run_task(const Args& args, int task) const {
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[argument]); };
-    const ConvEpilogue sums = behind.begin(args, task);
-    float* const results = behind.results(args);
+    const ConvEpilogue sums = fused.begin(args, task);
+    float* const results = fused.results(args);
     const std::int64_t first = begin[task], last = begin[static_cast<std::size_t>(task) + 1];
     for (std::int64_t plane = first; plane < last; ++plane) {
       const std::int64_t block = plane % blocks;
@@ -108,7 +108,7 @@ struct Depthwise {
         source = own, own += x_plane;
       }
       float *const made = own + padded(), *const padding = strided() ? nullptr : own;
-      const DepthwiseRounded stand{widens() ? StorageDtype::exact : rounded, behind.rounded()};
+      const DepthwiseRounded stand{widens() ? StorageDtype::exact : rounded, fused.rounded()};
       for (std::int64_t row = 0; row < height; row += rows) {
         const std::int64_t end = std::min(row + rows, height), to = (plane * height + row) * width * 16,
                            size = (end - row) * width * 16;
@@ -120,9 +120,9 @@ struct Depthwise {
           const std::int64_t at = ((phase.first[0] + begins * phase.step[0] - row) * width + phase.first[1]) * 16;
           NEURIM_DISPATCH(depthwise_rows)
           (phase.shape, stand, source, 0, own_weights, biases, epilogue.relu, begins, ends, padding,
-           behind.apart() ? made + at : element(results, to + at, behind.rounded()));
+           fused.apart() ? made + at : element(results, to + at, fused.rounded()));
         }
-        behind.run(args, sums, block, 1, to, to + size, plane < first + blocks && row == 0, made);
+        fused.run(args, sums, block, 1, to, to + size, plane < first + blocks && row == 0, made);
       }
     }
   }
@@ -159,8 +159,8 @@ Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, int v
 
 /// Reads the epilogue; false with a reason in the request where it is something else.
 bool read_steps(KernelRequest& request, const ConvPattern& pattern, Depthwise& own) {
-  if (!own.behind.read(request, pattern)) return false;
-  if (pattern.epilogue && !pattern.epilogue->add) own.epilogue = *pattern.epilogue, own.behind.steps.reset();
+  if (!own.fused.read(request, pattern)) return false;
+  if (pattern.epilogue && !pattern.epilogue->add) own.epilogue = *pattern.epilogue, own.fused.steps.reset();
   return true;
 }
 
@@ -189,18 +189,16 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   own->x = request.place_in(pattern.source()), own->weight = request.place_in(pattern.weight);
   own->bias = pattern.bias;
   own->rounded = request.input(own->x).layout.storage;
-  if (own->behind.norm) {
-    for (const std::int64_t image : own->behind.norm->cut(request, conv.images))
+  if (own->fused.norm) {
+    for (const std::int64_t image : own->fused.norm->cut(request, conv.images))
       own->begin.push_back(image * conv.blocks);
   } else {
     const int tasks = tasks_of(request, depthwise_work(conv), conv.images * conv.blocks);
     for (int task = 0; task <= tasks; ++task) own->begin.push_back(task_begin(conv.images * conv.blocks, tasks, task));
   }
   const int tasks = own->tasks();
-  own->behind.ask_scratch(request);
-  return {Depthwise::run, own,
-          tasks,          own->behind.reduction_tasks(),
-          request.chunks, static_cast<std::size_t>(own->room()) * sizeof(float)};
+  own->fused.ask_scratch(request);
+  return {Depthwise::run, own, tasks, own->fused.reduction_tasks(), request.chunks, own->room() * sizeof(float)};
 }
 
 // --- weight gradient ---
@@ -253,9 +251,7 @@ Launch prepare_grad(KernelRequest& request, const ConvPattern& pattern) {
                    dw.layout);
   WeightGrad all{depthwise_shape(pattern.sizes), dy.layout.storage, x.layout.storage, 1};
   all.tasks = tasks_of(request, depthwise_work(all.shape), all.shape.blocks);
-  return {WeightGrad::run, std::make_shared<WeightGrad>(all),
-          all.tasks,       0,
-          request.chunks,  static_cast<std::size_t>(all.room()) * sizeof(float)};
+  return {WeightGrad::run, std::make_shared<WeightGrad>(all), all.tasks, 0, request.chunks, all.room() * sizeof(float)};
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ bool read_features(KernelRequest& request, Stage& stage) {
   stage.in_channels = x[-1], stage.out_channels = weight[0];
   if (const auto* norm = dynamic_cast<const LayerNorm*>(request.steps[stage.layer].op)) {
     if (weight.rank() != 1 || stage.end != stage.layer + 1)
-      return decline(request, "takes norms over the last axis, and nothing behind them"), false;
+      return decline(request, "takes norms over the last axis, and nothing after them"), false;
     stage.kind = Stage::norm;
     stage.eps = static_cast<float>(norm->eps);
   } else {
@@ -255,10 +255,10 @@ struct Task {
 struct Bands {
   std::vector<Stage> stages;  ///< their values are arguments
   std::int64_t rows;          ///< of the last result in a band
-  std::int64_t size;   ///< floats of a task's scratch: what lies between the layers, and what a product reads as pairs
-  std::int64_t pairs;  ///< where the latter begins, and the padded rows of a depthwise convolution
-  std::int64_t
-      made;  ///< and what the last product or depthwise convolution makes, where the steps behind it round that
+  std::int64_t size;          ///< floats of a task's workspace: intermediate results, and pairs for the products
+  std::int64_t pairs;         ///< where the latter begins, and the padded rows of a depthwise convolution
+  /// And what the last product or depthwise convolution makes, where the steps after it round that.
+  std::int64_t made;
   std::vector<Task> tasks;
 
   /// A stage's results: of the blocks from `first` on, `block` floats apart, the rows from `base` on, of which those
@@ -305,7 +305,7 @@ struct Bands {
                        kept = (result.done - result.base) * stage.row_size() - dropped;
     for (std::int64_t block = 0; block < task.blocks(stage) && kept > 0; ++block) {
       float* const rows = result.data + block * result.block;
-      std::memmove(rows, rows + dropped, static_cast<std::size_t>(kept) * sizeof(float));
+      std::memmove(rows, rows + dropped, kept * sizeof(float));
     }
     result.base = row;
     result.done = std::max(result.done, row);
@@ -450,12 +450,7 @@ Launch prepare(KernelRequest& request) {
   fit((longest + bands - 1) / bands);
   if (std::any_of(stages.begin(), stages.end(), [](const Stage& stage) { return stage.pairs; }))
     request.used_dtype = request.compute_dtype;
-  return {Bands::run,
-          all,
-          static_cast<int>(all->tasks.size()),
-          0,
-          request.chunks,
-          static_cast<std::size_t>(all->size) * sizeof(float)};
+  return {Bands::run, all, static_cast<int>(all->tasks.size()), 0, request.chunks, all->size * sizeof(float)};
 }
 
 }  // namespace

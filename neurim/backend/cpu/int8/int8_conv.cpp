@@ -1,10 +1,10 @@
-// Convolutions and fully connected layers of numbers of 8 bits (see int8_group.h). Sums are whole and exact: the zero
-// point of x, times the sum of a channel's weights, is where they begin.
+// Convolutions and fully connected layers of 8-bit values (see int8_group.h). Sums are exact i32 and start from the
+// zero point of x times the sum of a channel's weights.
 //
-// Three ways to x: convolutions of 1x1 kernels, and layers of features, read runs of pixels where they lie; other
-// convolutions keep rows of it, padded (see ConvRows), images of few channels too; depthwise ones keep rows of words
-// (see ChannelRows). Where words hold numbers of 16 bits (see bytes_together()), runs of pixels are copied too, and all
-// are less the zero point.
+// x is read in one of three ways: 1x1 convolutions and layers of features read runs of pixels in place; other
+// convolutions, also of images with few channels, keep padded rows of it (see ConvRows); depthwise ones keep rows of
+// words (see ChannelRows). Where words hold 16-bit values (see bytes_together()), runs of pixels are copied too, less
+// the zero point.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -24,27 +24,27 @@ using namespace cpu;
 
 constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kBand = 1 << 13,
-                       kImageBand = 1 << 15;  // words of x that are kept, where a row of the result needs no more
-constexpr std::int64_t kTile = 1 << 14;       // bytes of x that are read where they lie
+                       kImageBand = 1 << 15;  // words of x that are kept, unless a row of the result needs more
+constexpr std::int64_t kTile = 1 << 14;       // bytes of x that are read in place
 constexpr std::int64_t kPlane = 1 << 12;      // words of a depthwise plane that are kept together
 
-/// The rows of x that a depthwise convolution keeps: [row mod kept_rows()][column][16 channels], the words that
-/// neighbouring columns of the kernel read, one of each channel. A kernel's row is cut in such runs, of which the last
-/// may be padded by weights of zero.
+/// The rows of x that a depthwise convolution keeps: [row mod kept_rows()][column][16 channels], words of neighbouring
+/// kernel columns, one word for each channel. A kernel row is cut into runs of such columns; the last may be padded
+/// with weights of zero.
 struct ChannelRows : ConvSizes {
   std::int64_t together = bytes_together();  ///< columns of a word
   std::int64_t runs() const { return (kernel[1] + together - 1) / together; }
   std::int64_t tap_count() const { return kernel[0] * runs(); }
   std::int64_t pixels_of_run() const { return together * options.dilation[1]; }
-  /// Runs begin where windows do, so that a column is kept once; else each run keeps its own.
+  /// Runs begin where windows do, so that each column is kept once; else each run keeps its own.
   bool shared() const { return pixels_of_run() % options.stride[1] == 0; }
   std::int64_t columns_of_run() const { return shared() ? pixels_of_run() / options.stride[1] : out_width; }
   std::int64_t columns() const { return out_width + (runs() - 1) * columns_of_run(); }
   std::int64_t row_size() const { return columns() * kLanes; }  ///< in words
   std::int64_t window() const {
     return (kernel[0] - 1) * options.dilation[0] + 1;
-  }  ///< rows that one of the result reads
-  /// Whether all rows of a plane are kept, and those of the result follow each other like columns.
+  }  ///< rows of x for one row of the result
+  /// Whether all rows of a plane are kept and rows of the result follow each other like columns.
   bool whole() const {
     return runs() == 1 && options.stride[0] == 1 && (out_height - 1 + window()) * row_size() <= kPlane;
   }
@@ -54,7 +54,7 @@ struct ChannelRows : ConvSizes {
     return (out_width - 1) * options.stride[1] + (runs() * together - 1) * options.dilation[1] + 1;
   }
 
-  /// Where the words of each tap lie for a window whose first row is kept at `first`.
+  /// The offset of each tap's words for a window whose first row is kept at `first`.
   std::vector<std::int64_t> taps(std::int64_t first) const {
     std::vector<std::int64_t> all;
     for (std::int64_t row = 0; row < kernel[0]; ++row)
@@ -65,7 +65,7 @@ struct ChannelRows : ConvSizes {
 
   /// The weights of all blocks: [block][row][run][16 channels], in words.
   std::vector<std::uint32_t> pack(const std::int8_t* weights) const {
-    std::vector<std::uint32_t> all(static_cast<std::size_t>(blocks_of(out_channels) * tap_count() * kLanes));
+    std::vector<std::uint32_t> all(blocks_of(out_channels) * tap_count() * kLanes);
     const std::int64_t bits = 32 / together;
     for (std::int64_t channel = 0; channel < out_channels; ++channel)
       for (std::int64_t row = 0; row < kernel[0]; ++row)
@@ -94,8 +94,8 @@ struct ByteConv : ByteOperands {
   enum Way : std::uint8_t { rows_of_x, in_place, by_channels } way;
   bool plain;                                      ///< see Int8Group
   std::int64_t words = kLanes / bytes_together();  ///< of a pixel in a block, as products read x
-  std::int64_t rows;                               ///< of the result in a band
-  std::vector<std::int64_t> taps;      ///< of a depthwise convolution for each place of a window's first row
+  std::int64_t rows;                               ///< rows of the result in a band
+  std::vector<std::int64_t> taps;      ///< of a depthwise convolution, for each position of a window's first row
   std::vector<std::uint32_t> filters;  ///< ChannelRows::pack()
   struct Task {
     Run run;
@@ -114,10 +114,10 @@ struct ByteConv : ByteOperands {
     }
   }
 
-  /// Copies pixels that lie `apart` bytes from each other in x, as u8.
+  /// Copies pixels that are `apart` bytes from each other in x, as u8.
   void copy(const std::uint8_t* from, std::int64_t apart, std::int64_t pixels, std::uint8_t* to) const {
     if (apart == kLanes && flip == 0) {
-      std::memcpy(to, from, static_cast<std::size_t>(pixels * kLanes));
+      std::memcpy(to, from, pixels * kLanes);
       return;
     }
     const std::uint64_t flips = flip * 0x0101010101010101u;
@@ -130,9 +130,9 @@ struct ByteConv : ByteOperands {
   }
 
   bool widens() const { return words != kLanes / 4; }
-  /// What stands for the zero point in products.
+  /// The padding value in products: the zero point.
   int padding() const { return widens() ? 0 : zero; }
-  /// Copies such pixels as products read them.
+  /// Copies such pixels as words of the products.
   void copy_words(const std::uint8_t* from, std::int64_t apart, std::int64_t pixels, std::uint8_t* to) const {
     if (widens())
       NEURIM_DISPATCH(widen_bytes)(from, apart, pixels, flip, zero, reinterpret_cast<std::int16_t*>(to));
@@ -167,10 +167,10 @@ struct ByteConv : ByteOperands {
       }
   }
 
-  /// Whether x is not read where it lies.
+  /// Whether x is copied rather than read in place.
   bool copies() const { return flip || plain || widens(); }
 
-  /// The pixels of a tile in blocks, as products read them.
+  /// The pixels of a tile in blocks, as words of the products.
   const std::uint8_t* made(const Args& args, std::int64_t image, const Tile& tile, std::uint8_t* room) const {
     const std::int64_t pixels = g.out_width * g.out_height;
     std::uint8_t* to = room;
@@ -183,8 +183,7 @@ struct ByteConv : ByteOperands {
       const std::int64_t channels = std::min(kLanes, g.in_channels - block * kLanes);
       for (std::int64_t row = 0; row < tile.units; ++row) {
         std::uint8_t pixel[kLanes] = {};
-        std::memcpy(pixel, in(args, x) + (tile.unit + row) * g.in_channels + block * kLanes,
-                    static_cast<std::size_t>(channels));
+        std::memcpy(pixel, in(args, x) + (tile.unit + row) * g.in_channels + block * kLanes, channels);
         copy_words(pixel, kLanes, 1, to + row * words * 4);
       }
     }
@@ -211,7 +210,7 @@ struct ByteConv : ByteOperands {
     }
   }
 
-  /// The rows of x that are read from row `row` of the result on.
+  /// Fills the kept rows of x that row `row` of the result reads.
   void fill(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, std::uint8_t* to) const {
     for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
       const std::uint8_t* const plane = in(args, x) + (image * g.in_blocks() + block) * g.height * g.width * kLanes;
@@ -222,7 +221,7 @@ struct ByteConv : ByteOperands {
     }
   }
 
-  /// The same of an image, plain planes.
+  /// The same for an image with plain planes.
   void fill_of_image(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count,
                      std::uint8_t* to) const {
     const std::int64_t plane = g.height * g.width, row_bytes = g.row_size() * 4;
@@ -242,8 +241,8 @@ struct ByteConv : ByteOperands {
                    to + block * count * row_bytes);
     }
   }
-  /// A padded row of an image, pixel by pixel, and what a block reads behind it; the weights of those bytes are zero.
-  std::size_t line_size() const { return static_cast<std::size_t>(g.line_size()); }
+  /// The bytes of a padded image row and of what a block reads past it; the weights of those bytes are zero.
+  std::size_t line_size() const { return g.line_size(); }
 
   // --- depthwise ---
 
@@ -252,8 +251,8 @@ struct ByteConv : ByteOperands {
     const std::int64_t kept = of_x.kept_rows(), window = of_x.window(), tap_count = of_x.tap_count();
     const bool whole = of_x.whole();
     std::uint8_t* const line = room + kept * of_x.row_size() * 4;
-    std::memset(line, zero, static_cast<std::size_t>(of_x.line() * kLanes));
-    std::int64_t made = 0;  // rows of the plane before this one are kept, those that are still read
+    std::memset(line, zero, of_x.line() * kLanes);
+    std::int64_t made = 0;  // rows of the previous plane that are still read are kept
     for (std::int64_t at = task.run.first; at < task.run.last;) {
       const std::int64_t plane = at / g.out_height, row = at % g.out_height, block = plane % g.out_blocks(),
                          count = whole ? std::min(g.out_height - row, task.run.last - at) : 1,
@@ -269,13 +268,13 @@ struct ByteConv : ByteOperands {
     }
   }
 
-  /// The words of a row, counted from the first one of padding; `line` is padded.
+  /// Makes the words of a row, counted from the first one of padding; `line` is padded.
   void make_row(const Args& args, std::int64_t plane, std::int64_t row, std::uint8_t* line, std::uint8_t* to) const {
     const ChannelRows of_x{g};
     const std::int64_t in_row = row - g.options.pad[0], pixels = of_x.line(),
                        first = std::min(g.options.pad[1], pixels), last = std::min(g.options.pad[1] + g.width, pixels);
     if (in_row < 0 || in_row >= g.height) {
-      std::memset(to, padding(), static_cast<std::size_t>(of_x.row_size() * 4));
+      std::memset(to, padding(), of_x.row_size() * 4);
       return;
     }
     copy(in(args, x) + (plane * g.height + in_row) * g.width * kLanes, kLanes, last - first, line + first * kLanes);
@@ -286,7 +285,7 @@ struct ByteConv : ByteOperands {
   }
 };
 
-/// What stands for the zero point in sums of bytes: that times the weights of each channel, from which they start.
+/// Sets the sums' start: for each channel, minus the zero point times the sum of its weights.
 void set_start(ByteConv& own, const std::int8_t* weights) {
   const std::int64_t quads = own.way == ByteConv::by_channels
                                  ? ChannelRows{own.g}.tap_count()
@@ -314,13 +313,13 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
     all->filters = ChannelRows{g}.pack(weights), weights = reinterpret_cast<const std::int8_t*>(all->filters.data());
   if (!all->widens()) set_start(*all, weights);
 
-  FusedEpilogue nothing;  // is left behind the product
+  FusedEpilogue nothing;  // the product itself applies it
   std::size_t room = 0;
   if (all->way == ByteConv::by_channels) {
     const ChannelRows of_x{g};
     for (std::int64_t first = 0; first < of_x.kept_rows(); ++first)
       for (const std::int64_t tap : of_x.taps(first)) all->taps.push_back(tap);
-    room = static_cast<std::size_t>(of_x.kept_rows() * of_x.row_size() * 4 + of_x.line() * kLanes);
+    room = of_x.kept_rows() * of_x.row_size() * 4 + of_x.line() * kLanes;
     const std::int64_t units = g.images * g.out_blocks() * g.out_height;
     const int tasks = tasks_of(request, depthwise_work(depthwise_shape(g)), units);
     for (int i = 0; i < tasks; ++i)

@@ -1,6 +1,6 @@
-// Convolutions of bytes with kernels of 3x3 at stride 1 in 16 multiplications instead of 36 (see byte_winograd.h), for
-// machines whose products of bytes are of numbers of 16 bits anyway: the values at the points have no more. A task is
-// some rows of tiles, whose values stay in the cache while the weights of all output channels pass by.
+// 3x3 convolutions of stride 1 of 8-bit values, with 16 multiplications instead of 36 (see int8_winograd.h). For
+// machines without AVX512-VNNI, whose products are of 16-bit values anyway: values at the points need no more. A task
+// is some rows of tiles, whose values stay in the cache while the weights of all output channels are read.
 #include "neurim/backend/cpu/int8/int8_winograd.h"
 
 #include <algorithm>
@@ -18,14 +18,14 @@ namespace {
 using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kWords = kLanes / 2;
-/// Input channels whose sums at the points, and two of these added up, i32 holds: 4 * 255 by 9 * 128 each.
+/// The most input channels whose sums at the points, and sums of two of these, fit i32: terms of 4 * 255 by 9 * 128.
 constexpr std::int64_t kMostChannels = 896;
-constexpr std::int64_t kCache = 1 << 18, kTiles = 16;  // bytes of a task's values, where it has more tiles than that
+constexpr std::int64_t kCache = 1 << 18, kTiles = 16;  // bytes of a task's values, if it has more tiles than kTiles
 
 // --- weights
 // -----------------------------------------------------------------------------------------------------------
 
-/// i8 weights at the points, not divided: [O/16][point][I/16][8 pairs][16o][2i] in 16 bits.
+/// i8 weights at the points, without the division: [O/16][point][I/16][8 pairs][16o][2i] in 16 bits.
 void pack_points(const void* self, const void* plain, void* packed) {
   const Shape& s = static_cast<const Type*>(self)->shape;
   const auto* const from = static_cast<const std::int8_t*>(plain);
@@ -53,7 +53,7 @@ Layout point_weights(const Type& weight) {
   const std::int64_t blocks = blocks_of(weight.shape[0]) * kBytePoints * blocks_of(weight.shape[1]);
   return {Layout::packed, 0,
           register_format({.name = text("winograd shorts ", weight),
-                           .bytes = static_cast<std::size_t>(blocks * kLanes * kLanes) * sizeof(std::int16_t),
+                           .bytes = blocks * kLanes * kLanes * sizeof(std::int16_t),
                            .pack = pack_points,
                            .self = interned(weight)})};
 }
@@ -69,16 +69,12 @@ struct ByteWinograd : ByteOperands {
   std::int64_t rows() const { return (g.out_height + kByteTile - 1) / kByteTile; }
   std::int64_t columns() const { return (g.out_width + kByteTile - 1) / kByteTile; }
   std::int64_t in_blocks() const { return blocks_of(g.in_channels); }
-  /// Numbers from a point to the next, an odd count of cache lines so that they do not fall on the same sets.
+  /// Numbers between points: an odd number of cache lines, so that points fall on different cache sets.
   std::int64_t input_plane() const { return ((in_blocks() * batch * columns() + 1) / 2 | 1) * 2 * kLanes; }
   std::int64_t output_plane() const { return (batch * columns() | 1) * kLanes; }
-  // Bytes of a task's scratch: values of x, sums at the points, and those of the pixels.
-  std::size_t input_size() const {
-    return static_cast<std::size_t>(kBytePoints * input_plane()) * sizeof(std::int16_t);
-  }
-  std::size_t output_size() const {
-    return static_cast<std::size_t>(kBytePoints * output_plane()) * sizeof(std::int32_t);
-  }
+  // Bytes of a task's workspace: values of x, sums at the points, and sums of the pixels.
+  std::size_t input_size() const { return kBytePoints * input_plane() * sizeof(std::int16_t); }
+  std::size_t output_size() const { return kBytePoints * output_plane() * sizeof(std::int32_t); }
   std::size_t size() const {
     return input_size() + output_size() +
            static_cast<std::size_t>(kByteTile * kByteTile * columns() * kLanes) * sizeof(std::int32_t);
@@ -134,7 +130,7 @@ struct ByteWinograd : ByteOperands {
   }
 };
 
-/// Null, or why not.
+/// Null, or the reason why not.
 const char* read(const KernelRequest& request, const ConvPattern& pattern, Int8Group& group) {
   if (has_vnni()) return "saves nothing where AVX512-VNNI multiplies by fours";
   if (const char* why = read_group(request, pattern, group)) return why;

@@ -14,14 +14,14 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kWorthAPart = 64 * 1024;  // weights
+constexpr std::int64_t kLeastTaskWeights = 64 * 1024;  // weights of a task
 
 struct OneRow {
   std::int64_t in, out;
   int tasks;
   bool bias;
-  StorageDtype rounded;  ///< how the weights stand
-  int result, last;      // outputs: where the product and where the last step goes
+  StorageDtype rounded;  ///< storage of the weights
+  int result, last;      // indices of outputs: of the product and of the last step
   std::optional<PointwiseSteps> steps;
 
   static void run(const void* self, const Args& args, int task) noexcept {
@@ -35,7 +35,7 @@ struct OneRow {
   }
 };
 
-/// Null, or why the kernel leaves the request to others.
+/// Null, or why the kernel declines the request.
 const char* against(const KernelRequest& request) {
   for (const TensorDesc& desc : request.values)
     if (desc.type.dtype != DType::f32) return "takes f32 only";
@@ -43,11 +43,11 @@ const char* against(const KernelRequest& request) {
   const Shape &x = request.input(0).type.shape, &weight = request.input(1).type.shape;
   if (x.numel() == 0 || weight.numel() == 0) return "takes no empty tensors";
   if (x.numel() != x[-1]) return "takes one row";
-  if (!operands_apart(request)) return "fuses steps behind a product of different operands only";
+  if (!operands_apart(request)) return "fuses steps after a product of different operands only";
   return nullptr;
 }
 
-/// How weights that do not change stand: a row's time is that of reading them.
+/// The layout of constant weights. Reading them takes nearly all the time, so 16-bit storage pays.
 Layout weights_layout(const KernelRequest& request) {
   const TensorDesc& weight = request.input(1);
   return request.storage() && weight.constant ? rounded_rows(weight.type, request.storage()) : Layout{};
@@ -66,7 +66,7 @@ Launch prepare(KernelRequest& request) {
   const Layout& layout = request.input(1).layout;
   if (layout != Layout{} && layout != weights_layout(request))
     return decline(request, "takes plain weights, or rounded rows");
-  const std::int64_t tasks = std::clamp<std::int64_t>(weight.numel() / kWorthAPart, 1,
+  const std::int64_t tasks = std::clamp<std::int64_t>(weight.numel() / kLeastTaskWeights, 1,
                                                       std::min<std::int64_t>(weight[0], request.chunks));
   auto own = std::make_shared<OneRow>(OneRow{weight[1], weight[0], static_cast<int>(tasks),
                                              request.steps[0].in.size() == 3,

@@ -1,10 +1,11 @@
-// Matrix products, as those of fully connected layers in training, by the product of the convolutions: b is packed
-// once, in blocks of 16 columns, and then each task, a run of rows, goes tile by tile: some rows of a, a range of their
-// depth at a time, are packed in blocks of 16 numbers of a row, which stay in the second-level cache while all of b is
-// read. Of a batch of products a task, some of these, packs each b itself. Where oneDNN is, it comes first: its
-// products are as fast, or up to 5 % faster; but not where the plan's products round, as they do here, nor for some
-// weight gradients (Product::walks_few_places). Constant weights stand packed, and where they are more than the rows a
-// task is a run of columns, which reads its own alone.
+// Matrix products, also of fully connected layers in training, by the blocked product of the convolutions. First b is
+// packed, in blocks of 16 columns. Then each task, a run of rows, works tile by tile: it packs some rows and a range of
+// the depth of a, in blocks of 16 numbers of a row, which stay in the second-level cache while all of b is read. In a
+// batch of products, a task takes some of them and packs each b itself.
+//
+// Where oneDNN is built in, it has priority: its products are as fast or up to 5 % faster. It does not have it in plans
+// of 16-bit compute dtype and for some weight gradients (Product::walks_few_places). Constant weights are packed once;
+// if they are larger than the rows, a task is a run of columns, which reads only its own weights.
 #include "neurim/backend/cpu/matmul/matmul.h"
 
 #include <algorithm>
@@ -25,23 +26,25 @@ namespace {
 using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kBlocks = 2, kDepth = 512;
-constexpr std::int64_t kGroup = 14;  // rows that stay in registers beside two blocks, at most: a tile has whole groups
+// the most rows that stay in registers beside two blocks; a tile is a multiple of it
+constexpr std::int64_t kGroup = 14;
 constexpr std::int64_t kTile = 100 * 1024;  // floats of a in a tile
 
 struct Multiply {
   Product product;
-  StorageDtype pairs = StorageDtype::exact;  ///< what factors are rounded to
-  Panels columns;                            ///< b, which is
-  bool packed = false;                       ///< as vnni_weights() has it, or is packed here
-  bool by_columns = false;                   ///< tasks are runs of these
+  StorageDtype pairs = StorageDtype::exact;  ///< storage of the factors
+  Panels columns;                            ///< of b
+  bool packed = false;                       ///< whether b is packed as vnni_weights() beforehand
+  bool by_columns = false;                   ///< whether tasks are runs of columns
   std::int64_t rows;                         ///< of a tile, at most
-  int packers, tasks;  ///< of the first phase, none for a batch, and of the second, runs of rows, columns or products
-  int result, last;    ///< outputs: where the product and where the last step goes
+  int packers,
+      tasks;  ///< tasks of the first phase, none for a batch, and of the second: runs of rows, columns or products
+  int result, last;  ///< indices of outputs: of the product and of the last step
   std::optional<PointwiseSteps> steps;
 
   std::int64_t deepest() const { return pairs ? 2 * kDepth : kDepth; }
   std::int64_t depth() const { return std::min(product.k, deepest()); }
-  /// Of so many rows of a, whose panels are 16 numbers of each.
+  /// Panels of `count` rows of a, 16 numbers of each row in a block.
   Panels panels(std::int64_t count, std::int64_t deep) const {
     return {1, false, count, deep, product.a_column, product.a_row};
   }
@@ -62,7 +65,7 @@ struct Multiply {
   bool batched() const { return product.batch > 1; }
   float* output(const Args& args, int place) const { return static_cast<float*>(args.out[place]); }
 
-  /// Of c, the columns in blocks.
+  /// The rows and blocks of columns of c that a task computes.
   struct Piece {
     std::int64_t first_row, last_row, first_block, last_block;
   };
@@ -72,7 +75,7 @@ struct Multiply {
   }
   std::int64_t packed_here() const {
     return packed ? 0 : columns.floats();
-  }  ///< floats, for all tasks, or of a batch for each
+  }  ///< floats, for all tasks; for a batch, of each task
 
   void multiply_piece(const Args& args, int task) const {
     const auto begin = [&](std::int64_t all, int number) { return task_begin(all, tasks, number); };
@@ -92,7 +95,7 @@ struct Multiply {
     }
   }
 
-  /// A piece of a product of the batch, with b packed and room for a.
+  /// Computes a piece of one product of the batch, with b packed and a workspace for a.
   void multiply(const Args& args, std::int64_t item, const float* b, float* a, const Piece& piece) const {
     float* const end = a + panels(rows, depth()).floats();
     const float* const from = static_cast<const float*>(args.in[0]) + item * product.m * product.k;
@@ -106,14 +109,14 @@ struct Multiply {
         add_depth(args, piece, count, k, deep, a_block, a, b, c, end);
       }
       if (!steps) continue;
-      const std::int64_t together = end_column - first == product.n ? count : 1;  // rows that lie one behind the other
+      const std::int64_t together = end_column - first == product.n ? count : 1;  // contiguous rows
       for (std::int64_t r = row; r < row + count; r += together)
         steps->run(args, output(args, result), output(args, last), r * product.n + first,
                    (r + together - 1) * product.n + end_column);
     }
   }
 
-  /// Packs `count` rows of a, some of their depth; gives the distance between blocks.
+  /// Packs `count` rows of a over a range of the depth. Returns the distance between blocks.
   std::int64_t pack_rows(const float* from, std::int64_t count, std::int64_t deep, float* to) const {
     if (pairs && product.a_column == 1 && deep % kLanes == 0) {
       NEURIM_DISPATCH(round_to_pairs)(pairs, from, kLanes, product.a_row, count, deep, to);
@@ -123,11 +126,12 @@ struct Multiply {
     NEURIM_DISPATCH(pack_panels)(of_rows, from, to, 0, of_rows.count());
     if (!pairs) return of_rows.block_floats();
     NEURIM_DISPATCH(round_to_pairs)
-    (pairs, to, of_rows.block_floats(), kLanes, count, deep, to);  // a row lies no later than before
+    (pairs, to, of_rows.block_floats(), kLanes, count, deep, to);  // in place: a row never lies after its source
     return count * kLanes / 2;
   }
 
-  /// To `count` rows of c what a range of the depth gives; columns that are no whole block are collected in `end`.
+  /// Adds the products of a range of the depth to `count` rows of c. Columns that do not fill a block are collected in
+  /// `end`.
   void add_depth(const Args& args, const Piece& piece, std::int64_t count, std::int64_t k, std::int64_t deep,
                  std::int64_t a_block, const float* a, const float* b, float* c, float* end) const {
     const std::int64_t b_block = block_floats(), whole = std::min(product.n / kLanes, piece.last_block),
@@ -158,13 +162,13 @@ struct Multiply {
   }
 };
 
-/// Those of a fully connected layer, which are read as pairs where the plan's products round.
+/// Whether the weights are constant: those of a fully connected layer, read as pairs in plans of 16-bit compute dtype.
 bool has_constant_weights(const KernelRequest& request) {
   return request.op().name() == "linear" && request.input(1).constant && !request.input(0).constant;
 }
 Layout weights_layout(const KernelRequest& request) { return vnni_weights(request.input(1).type, request.storage()); }
 
-/// Reads the request, or says why not.
+/// Reads the request. If not possible, sets request.why.
 bool read(KernelRequest& request, Product& product, std::optional<PointwiseSteps>& steps) {
   if (!read_product(request, product)) return false;
   return request.steps.size() == 1 || steps.emplace().read(request, 1, request.steps.size());
@@ -196,14 +200,14 @@ Launch prepare(KernelRequest& request) {
   all->rows = ((longest + tiles - 1) / tiles + kGroup - 1) / kGroup * kGroup;
   all->tasks = all->batched() ? static_cast<int>(std::min<std::int64_t>(p.batch, request.chunks)) : request.chunks;
   const std::int64_t shared = all->batched() ? 0 : all->packed_here();
-  request.scratch = static_cast<std::size_t>(shared) * sizeof(float);
-  const std::size_t own = static_cast<std::size_t>(all->packed_here() - shared + all->room()) * sizeof(float);
+  request.scratch = shared * sizeof(float);
+  const std::size_t own = (all->packed_here() - shared + all->room()) * sizeof(float);
   if (all->packers == 0) return {Multiply::run, all, all->tasks, 0, request.chunks, own};
   return {Multiply::run, all, all->packers, all->tasks, request.chunks, own};
 }
 
-/// For plans whose products round: large ones, of operands that both change, as constant ones would be packed each
-/// time, and of a fully connected layer's constant weights, which stand packed.
+/// In plans of 16-bit compute dtype: large products of two operands that change, since constant ones would be packed in
+/// each call, and fully connected layers with constant weights, which are packed once.
 bool may_store_as(KernelRequest& request) {
   Product product;
   if (!request.storage()) return decline(request, "rounds to 16 bits, which the plan does not allow"), false;
@@ -214,7 +218,7 @@ bool may_store_as(KernelRequest& request) {
   if (packed && request.input(1).layout != weights_layout(request))
     return decline(request, "takes constant weights in pairs"), false;
   constexpr std::int64_t kLeast = 16,
-                         kWork = 1 << 18;  // multiply-adds; packing both operands costs as much as some more
+                         kWork = 1 << 18;  // multiply-adds; below, packing both operands costs as much as the product
   const std::int64_t rows = packed ? 2 : kLeast;
   if (product.m < rows || std::min(product.n, product.k) < kLeast || product.m * product.n * product.k < kWork)
     return decline(request, "rounds products of ", rows, " rows, ", kLeast, " columns and terms and more, and ", kWork,
@@ -251,7 +255,7 @@ bool cpu::read_product(KernelRequest& request, Product& product) {
   for (const TensorDesc& desc : request.values)
     if (desc.type.dtype != DType::f32) return decline(request, "takes f32 only"), false;
   if (!operands_apart(request))
-    return decline(request, "fuses steps behind one product of different operands only"), false;
+    return decline(request, "fuses steps after one product of different operands only"), false;
   const Shape &a = request.input(0).type.shape, &b = request.input(1).type.shape;
   if (request.op().name() == "linear") {
     product.k = a[-1];
@@ -279,7 +283,7 @@ bool cpu::read_product(KernelRequest& request, Product& product) {
   if (product.batch == 0 || product.m == 0 || product.n == 0 || product.k == 0)
     return decline(request, "an axis is empty"), false;
   if (request.steps.size() > 1 && product.batch > 1)
-    return decline(request, "fuses steps behind one product only"), false;
+    return decline(request, "fuses steps after one product only"), false;
   return true;
 }
 

@@ -10,17 +10,18 @@ struct Product {
   std::int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;
   bool bias = false;
 
-  /// Whether it is a weight gradient of many rows, whose distances in memory put the columns of both in few places of
-  /// the caches: oneDNN's for AVX2 reach 43 to 80 % of the peak then, and else up to a tenth more than ours.
+  /// Whether it is a weight gradient of many rows whose strides map the columns of both operands to few cache sets:
+  /// there oneDNN's AVX2 kernels reach 43 to 80 % of the peak, elsewhere up to a tenth more than ours.
   bool walks_few_places() const;
 };
 
-/// Floats of the result that steps behind it go over at a time.
+/// Floats of the result over which fused steps run at a time.
 inline constexpr std::int64_t kPiece = 1 << 17;
 
-/// Asks for plain values; operands of one product whose rows lie apart may stay so.
+/// Proposes plain values; the operands of a single product may keep strided rows.
 void ask_rows(KernelRequest& request);
-/// Reads a request that begins with a matmul or a fully connected layer, of f32 as ask_rows() has it, or says why not.
+/// Reads a request that begins with a matmul or a fully connected layer in f32, after ask_rows(). If not possible, sets
+/// request.why.
 bool read_product(KernelRequest& request, Product& product);
 
 }  // namespace neurim::cpu

@@ -29,14 +29,14 @@ bool no(KernelRequest& request, const Tasks&... why) {
   return false;
 }
 
-/// What follows the normalization in a request and is done with it; numbers of request values, -1: nothing.
+/// The steps after the normalization that are fused with it. Indices of request values, -1: none.
 struct Joined {
   int residual = -1, sum = -1, last = -1;
   Relu relu;
-  std::size_t steps = 1;  ///< of the request until here; those behind go over what a call has written
+  std::size_t steps = 1;  ///< steps of the request up to here; the rest are pointwise steps over the output
 };
 
-/// Reads a normalization alone, or with an addition, a relu or relu6, or both behind it.
+/// Reads a normalization, optionally followed by an addition, a ReLU or ReLU6, or both.
 bool takes(KernelRequest& request, Joined& joined) {
   for (const TensorDesc& value : request.values)
     if (value.type.dtype != DType::f32) return no(request, "takes f32 only, not ", value.type.dtype);
@@ -48,17 +48,17 @@ bool takes(KernelRequest& request, Joined& joined) {
   return true;
 }
 
-/// The pointwise steps behind those, if any; on no, says why.
+/// Reads the pointwise steps after those, if any. If not possible, sets request.why.
 bool read_steps(KernelRequest& request, const Joined& joined, std::optional<PointwiseSteps>& steps) {
   return joined.steps == request.steps.size() || steps.emplace().read(request, joined.steps, request.steps.size());
 }
 
-/// Whether activations may be rounded: those of training, where no further steps go over what is written.
+/// Whether activations may have 16-bit storage: in training, without further pointwise steps.
 bool may_store_as(const KernelRequest& request, const Joined& joined) {
   return request.op().name() != "batch_norm" && joined.steps == request.steps.size();
 }
 
-/// Values of the activation's shape stay blocked if one of the request's inputs is, all others are plain.
+/// Proposes the blocked layout for values of the activation's shape if an input has it, and plain for all others.
 template <int kActivation>
 bool propose_layouts(KernelRequest& request) {
   Joined joined;
@@ -74,7 +74,7 @@ bool propose_layouts(KernelRequest& request) {
   return read_steps(request, joined, steps);
 }
 
-/// "" or why these layouts are not taken.
+/// "" or the reason why these layouts are not taken.
 std::string layouts_against(const KernelRequest& request, const Joined& joined, const TensorDesc& x) {
   const bool may = may_store_as(request, joined);
   const auto layout_of = [&](const TensorDesc& value) {
@@ -105,31 +105,32 @@ BatchNormShape shape_of(const TensorDesc& x) {
     shape.run = shape.last_run = shape.group_stride = inner;
     shape.image_stride = channels * inner;
   }
-  constexpr std::int64_t kSliceFloats = 8192;  // below, measuring a slice costs more than reading it
+  // for smaller slices, combining the statistics would cost more than reading
+  constexpr std::int64_t kSliceFloats = 8192;
   const std::int64_t most = std::min<std::int64_t>(images, kMostSlices);
   shape.slices = static_cast<int>(std::clamp<std::int64_t>(images * shape.run / kSliceFloats, 1, most));
   return shape;
 }
 
-/// The elements that share a channel: of a slice, or of all.
+/// The number of elements of a channel in so many images.
 double count(const BatchNormShape& shape, std::int64_t images) {
   return static_cast<double>(images * (shape.lanes ? shape.run / 16 : shape.run));
 }
 
-/// Calls visit(lane, channel) for the lanes of a group; of a single channel all 16 lanes are its.
+/// Calls visit(lane, channel) for the lanes of a group. In a single-channel group all 16 lanes are that channel.
 template <class Visit>
 void each_lane(const BatchNormShape& shape, std::int64_t group, Visit visit) {
   const std::int64_t lanes = shape.lanes ? std::min<std::int64_t>(16, shape.channels - 16 * group) : 16;
   for (int lane = 0; lane < static_cast<int>(lanes); ++lane) visit(lane, shape.lanes ? 16 * group + lane : group);
 }
 
-/// What a call of a kernel does with one group.
+/// The training kernel: what one call does with a group.
 struct Train {
-  int x, weight, bias, residual, normal, sum, last, mean, var;  // arguments
+  int x, weight, bias, residual, normal, sum, last, mean, var;  // indices of arguments
   Relu relu;
   double eps;
-  std::optional<PointwiseSteps> steps;  // behind what is written last
-  int end;                              // and where they end
+  std::optional<PointwiseSteps> steps;  // over the last output
+  int end;                              // the output that they write
   BatchNormRounded rounded;
   decltype(&portable::batch_norm_moments) moments = NEURIM_DISPATCH(batch_norm_moments);
   decltype(&portable::batch_norm_write) write_slice = NEURIM_DISPATCH(batch_norm_write);
@@ -139,7 +140,7 @@ struct Train {
     moments(shape, rounded.x, group, slice, pointer(args.in, x), partial);
   }
 
-  /// Joins the slices in order (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
+  /// Combines the slices' statistics in order (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
   /// computing sample variances", 1979).
   void join(const BatchNormShape& shape, const Args& args, std::int64_t group, const BatchNormPartial* partials,
             bool publish, BatchNormLanes& lanes) const {
@@ -168,7 +169,7 @@ struct Train {
 
   void write(const BatchNormShape& shape, const Args& args, std::int64_t group, int slice,
              const BatchNormLanes& lanes) const {
-    if (normal < 0 && sum < 0 && last < 0) return;  // the statistics alone may be asked for
+    if (normal < 0 && sum < 0 && last < 0) return;  // only the statistics are wanted
     write_slice(shape, group, slice, lanes, pointer(args.in, x),
                 {pointer(args.in, residual), relu, pointer(args.out, normal), pointer(args.out, sum),
                  pointer(args.out, last), rounded});
@@ -181,7 +182,7 @@ struct Train {
 };
 
 struct Grad {
-  int dy, x, weight, mean, var;  // arguments
+  int dy, x, weight, mean, var;  // indices of arguments
   double eps;
   BatchNormGradRounded rounded;
   decltype(&portable::batch_norm_grad_sums) sums = NEURIM_DISPATCH(batch_norm_grad_sums);
@@ -222,9 +223,8 @@ struct Grad {
   }
 };
 
-/// A prepared kernel that measures a group and then writes it. Where there are groups enough, a task takes
-/// whole groups: what it has measured is still in its cache when it writes. Else tasks measure slices, and a
-/// second phase writes slices. The numbers are the same.
+/// Prepares a kernel that computes statistics and then writes. With enough groups, a task takes whole groups, which are
+/// still in its cache for the second pass. Otherwise tasks take slices, in two phases. Both give the same bits.
 template <class Kernel>
 struct TwoPass {
   BatchNormShape shape;
@@ -237,7 +237,7 @@ struct TwoPass {
     const bool uneven = shape.groups < 4 * request.chunks && shape.groups % request.chunks != 0;
     if (uneven && tasks_of(request, elements, pieces) > tasks) {
       tasks = reduction_tasks = tasks_of(request, elements, pieces);
-      request.scratch = static_cast<std::size_t>(pieces) * sizeof(BatchNormPartial);
+      request.scratch = pieces * sizeof(BatchNormPartial);
     }
     auto self = std::make_shared<TwoPass>(std::move(*this));
     return {run, self, self->tasks, self->reduction_tasks};
@@ -260,12 +260,12 @@ struct TwoPass {
       BatchNormLanes lanes{};
       for (int slice = 0; slice < shape.slices; ++slice) kernel.measure(shape, args, group, slice, partials[slice]);
       kernel.join(shape, args, group, partials, true, lanes);
-      // The slices that were read last are the ones in the cache.
+      // Backwards, since the slices read last are in the cache.
       for (int slice = shape.slices - 1; slice >= 0; --slice) kernel.write(shape, args, group, slice, lanes);
     }
   }
 
-  /// Calls visit(group, slice) for the share of a task.
+  /// Calls visit(group, slice) for the slices of a task.
   template <class Visit>
   void each_piece(int task, Visit visit) const {
     const std::int64_t pieces = shape.groups * shape.slices;
@@ -295,11 +295,11 @@ struct TwoPass {
   }
 };
 
-/// Inference: the statistics are given, every slice stands for itself.
+/// Inference: the statistics are inputs, and slices are independent.
 struct Given {
   BatchNormShape shape;
   Train kernel;
-  int mean, var;  // arguments
+  int mean, var;  // indices of arguments
   int tasks;
 
   static void run(const void* self, const Args& args, int task) noexcept {
@@ -324,12 +324,12 @@ struct Given {
   }
 };
 
-/// The arguments of a normalization and what stands behind it.
+/// The arguments of a normalization and of its fused steps.
 Train train_of(const KernelRequest& request, const Joined& joined, const std::optional<PointwiseSteps>& steps,
                double eps) {
   const Step& step = request.steps[0];
   const auto in = [&](std::size_t i) { return request.place_in(step.in[i]); };
-  // A request gives out only what somebody needs; what comes last may go by up to three names.
+  // A request outputs only values that are read. The last value may be up to three of them.
   const auto out = [&](int value) { return value == joined.last ? -1 : request.place_out(value); };
   const bool trains = step.out.size() == 3;
   const auto rounded = [&](int value) { return value < 0 ? StorageDtype::exact : desc(request, value).layout.storage; };
@@ -378,7 +378,7 @@ Launch prepare_given(KernelRequest& request) {
 Launch prepare_grad(KernelRequest& request) {
   Joined joined;
   if (!takes(request, joined)) return {};
-  if (request.steps.size() > 1) return decline(request, "takes nothing behind it");
+  if (request.steps.size() > 1) return decline(request, "takes nothing after it");
   const TensorDesc& x = desc(request, request.steps[0].in[1]);
   if (const std::string why = layouts_against(request, joined, x); !why.empty()) return decline(request, why);
   const auto in = [&](std::size_t i) { return request.place_in(request.steps[0].in[i]); };
@@ -389,7 +389,7 @@ Launch prepare_grad(KernelRequest& request) {
 }
 
 bool wants_grad(KernelRequest& request) {
-  if (request.steps.size() > 1) return no(request, "takes nothing behind it");
+  if (request.steps.size() > 1) return no(request, "takes nothing after it");
   return propose_layouts<1>(request);
 }
 

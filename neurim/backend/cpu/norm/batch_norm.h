@@ -1,5 +1,5 @@
-// Batch normalization of f32 in groups of channels: what is measured in one pass over a group, and written in
-// another.
+// Batch normalization of f32 by groups of channels: one pass computes a group's statistics, a second writes its
+// results.
 #pragma once
 #include <cstdint>
 
@@ -8,13 +8,12 @@
 
 namespace neurim::cpu {
 
-/// How x(N,C,…) lies in memory. What a group has of an image is one run of floats. A group is 16 channels,
-/// one a lane of every vector of the run, or a single channel. The images are cut into slices that depend on
-/// the shape alone.
+/// The memory of x(N,C,...). A group is 16 channels, one in each lane, or a single channel; each image holds one
+/// contiguous run of it. Images are cut into slices, by shape only, so that results do not depend on threads.
 struct BatchNormShape {
   std::int64_t images, channels, groups;
   std::int64_t image_stride, group_stride;
-  std::int64_t run, last_run;  ///< floats; the last group may have fewer
+  std::int64_t run, last_run;  ///< floats of a run; the last group's may be fewer
   bool lanes;                  ///< whether lanes are channels
   int slices;
 
@@ -25,27 +24,27 @@ struct BatchNormShape {
 
 constexpr int kMostSlices = 32;
 
-/// What is known of each lane's channel after one slice.
+/// The partial statistics of each lane's channel over one slice.
 struct BatchNormPartial {
-  alignas(64) double first[16];   ///< mean of x; of the gradient: sum of dy
-  alignas(64) double second[16];  ///< squared stds from that mean; of the gradient: sum of dy (x - mean)
+  alignas(64) double first[16];   ///< the mean of x; in the gradient the sum of dy
+  alignas(64) double second[16];  ///< the sum of squared deviations from it; in the gradient the sum of dy (x - mean)
 };
 
-/// y = (x - mean) scale + bias, or dx = dy scale + (x - mean) slope + bias.
+/// Coefficients of y = (x - mean) scale + bias, or dx = dy scale + (x - mean) slope + bias.
 struct BatchNormLanes {
   alignas(64) float mean[16], scale[16], bias[16], slope[16];
 };
 
-/// How activations stand (see Layout::storage): exact, but where lanes are channels.
+/// The storage of activations (Layout::storage). 16-bit storage needs lanes that are channels.
 struct BatchNormRounded {
   StorageDtype x{}, residual{}, normal{}, sum{}, last{};
 };
-/// And of a gradient.
+/// The same for the gradient.
 struct BatchNormGradRounded {
   StorageDtype dy{}, x{}, dx{};
 };
 
-/// Where y goes: before the addition, after it, and at the end; null: nowhere.
+/// Where y is written: before the addition, after it, and at the end. Null: not written.
 struct BatchNormOutput {
   const float* residual;  ///< null: no addition
   Relu relu;

@@ -21,7 +21,7 @@ struct Prepared {
   std::int64_t weights() const { return shape.groups * shape.channels; }
 };
 
-/// Nothing when the kernels do not take the request, which then says why.
+/// Null, with request.why set, if the kernels do not take the request.
 std::shared_ptr<Prepared> prepared_for(KernelRequest& request, const Type& x, const Type& weight) {
   for (const TensorDesc& value : request.values)
     if (value.type.dtype != DType::f32) {
@@ -50,7 +50,7 @@ Launch prepare(KernelRequest& request) {
   return {launch, prepared, prepared->tasks};
 }
 
-/// Rows of features in blocks of 16: tasks are runs of the rows of one image.
+/// Features in blocks of 16. A task is a run of rows of one image.
 struct Features {
   NormPixels shape;
   std::int64_t rows, cuts;
@@ -67,7 +67,7 @@ struct Features {
   }
 };
 
-/// Asks for features in blocks where they come so and each row is one of them, else for plain tensors.
+/// Proposes blocked features if the input has them and each row is one pixel's features, else plain tensors.
 bool propose_row_layouts(KernelRequest& request) {
   const TensorDesc& x = request.values[request.in[0]];
   const bool blocks = x.layout == kFeatures && request.input(1).type.shape.rank() == 1 && x.type.shape.numel() > 0;
@@ -91,12 +91,11 @@ Launch prepare_rows(KernelRequest& request) {
   return {Features::run, own, static_cast<int>(x[0] * cuts)};
 }
 
-/// Every task sums its rows' shares of dweight and dbias into its piece of the scratch memory; the second
-/// phase adds the pieces in their order.
+/// Each task sums dweight and dbias over its rows in its own workspace; a second phase adds these in order.
 Launch prepare_grad(KernelRequest& request) {
   const auto prepared = prepared_for(request, request.input(1).type, request.input(2).type);
   if (!prepared) return {};
-  request.scratch = static_cast<std::size_t>(2 * prepared->tasks * prepared->weights()) * sizeof(float);
+  request.scratch = 2 * prepared->tasks * prepared->weights() * sizeof(float);
   const auto launch = [](const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const Prepared*>(self);
     const auto in = [&](std::size_t i) { return static_cast<const float*>(args.in[i]); };

@@ -6,7 +6,7 @@
 
 namespace neurim::cpu {
 
-/// As NormRows of ops/layer_norm.h.
+/// The parameters of NormRows (ops/layer_norm.h).
 struct NormShape {
   std::int64_t groups, channels, inner;
   bool centered;
@@ -14,20 +14,20 @@ struct NormShape {
   std::int64_t size() const { return channels * inner; }
 };
 
-/// Rows [first, last) of y from x; `bias` may be null.
+/// Computes rows [first, last) of y; `bias` may be null.
 NEURIM_EACH_ISA(void run_norm(const NormShape& shape, const float* x, const float* weight, const float* bias, float* y,
                               std::int64_t first, std::int64_t last))
-/// Rows [first, last) of dx; adds their shares to dweight and dbias.
+/// Computes rows [first, last) of dx and adds their terms to dweight and dbias.
 NEURIM_EACH_ISA(void run_norm_grad(const NormShape& shape, const float* dy, const float* x, const float* weight,
                                    float* dx, float* dweight, float* dbias, std::int64_t first, std::int64_t last))
-/// Rows of pixels whose channels lie in blocks of 16; distances between the blocks in floats.
+/// Pixels whose channels are in blocks of 16. Distances between blocks in floats.
 struct NormPixels {
   std::int64_t pixels, channels, x_block, y_block;
   bool centered;
   float eps;
 };
-/// y[block][pixel][16] from x, each pixel normalized over its channels; lanes behind the last one, zero in x, are zero
-/// in y. `bias` may be null.
+/// Computes y[block][pixel][16] from x, normalizing each pixel over its channels. Lanes after the last channel are zero
+/// in x and in y. `bias` may be null.
 NEURIM_EACH_ISA(void norm_pixels(const NormPixels& shape, const float* x, const float* weight, const float* bias,
                                  float* y))
 

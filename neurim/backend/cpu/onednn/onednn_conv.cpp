@@ -1,6 +1,5 @@
-// Convolution and its gradients by oneDNN, one thread to a piece. A batch is cut along the images; a single
-// image along the output channels. Weight gradients of the pieces are joined in fixed order by a second
-// phase.
+// Convolution and its gradients by oneDNN, one thread for each piece. A batch is cut by images, a single image by
+// output channels. A second phase adds the pieces' weight gradients in fixed order.
 #include "neurim/backend/cpu/onednn/onednn_conv.h"
 
 #include <algorithm>
@@ -92,7 +91,7 @@ std::pair<memory::desc, std::size_t> Problem::weight_of(const Layout& layout, co
   const memory::desc there = whole.submemory_desc(sizes, begin);
   const auto offset = static_cast<std::size_t>(there.get_submemory_offset());
   if (channels % 16 == 0) return {whole.submemory_desc(sizes, memory::dims(sizes.size())), offset};
-  // With lanes behind the last channel there is no such descriptor, and kernels do not heed where one begins.
+  // With padding lanes in the last channel block there is no such descriptor; kernels do not check where one begins.
   const memory::desc own = describe(piece, piece.any_weight()).weight;
   if (own.get_strides() != there.get_strides() || own.get_inner_blks() != there.get_inner_blks() ||
       own.get_inner_idxs() != there.get_inner_idxs())
@@ -112,7 +111,7 @@ Problem problem_of(const KernelRequest& request, const ConvPattern& pattern) {
           pattern.epilogue.value_or(Epilogue{.bias = pattern.bias >= 0})};
 }
 
-/// Whether oneDNN has plain loops for these layouts, or nothing.
+/// Whether oneDNN has only plain loops for these layouts, or nothing.
 static bool loops_only(const Problem& problem) {
   const Creation creation;
   try {
@@ -124,8 +123,8 @@ static bool loops_only(const Problem& problem) {
 
 void choose_layouts(Problem& problem) {
   const std::int64_t in = problem.x.shape[1] / problem.window.groups, out = problem.y.shape[1] / problem.window.groups;
-  const bool depthwise = problem.depthwise() && problem.x.shape.rank() == 4;  // of volumes: plain loops only
-  const bool apart = problem.window.groups == 1 || depthwise;                 // groups of their own have to fill blocks
+  const bool depthwise = problem.depthwise() && problem.x.shape.rank() == 4;  // of volumes there are plain loops only
+  const bool apart = problem.window.groups == 1 || depthwise;                 // groups have to fill blocks
   const bool x_blocks = fills_blocks(problem.x.shape[1]) && (apart || in % 16 == 0);
   const bool y_blocks = fills_blocks(problem.y.shape[1]) && (apart || out % 16 == 0);
   const bool image = problem.window.groups == 1 && in <= 3 && problem.direction != Direction::input_grad;
@@ -139,8 +138,8 @@ void choose_layouts(Problem& problem) {
   }
 }
 
-/// `after`: other work behind it, which oneDNN does element by element behind its matrix product, in fifty times what a
-/// pass of our own takes.
+/// `after`: post-ops. oneDNN applies them element by element after its matrix product, at fifty times the cost of our
+/// own pass.
 template <class Primitive>
 static Described described_by(const typename Primitive::primitive_desc& desc, const memory::desc& weight,
                               bool after = false) {
@@ -214,7 +213,7 @@ bool ask_layouts(KernelRequest& request, const ConvPattern& pattern, const Probl
     const Described described = describe(problem, problem.any_weight());
     if (described.loops && !loops) return decline(request, "has plain loops only"), false;
     const Layout weight = packed_layout(problem.grouped_weight(), described.weight);
-    for (TensorDesc& desc : request.values)  // what is added, and all outputs too
+    for (TensorDesc& desc : request.values)  // also the residual and all outputs
       desc.layout = with_rows(desc.type) == problem.result() ? problem.result_layout() : Layout{};
     request.values[pattern.x].layout = problem.x_layout;
     request.values[pattern.y].layout = problem.y_layout;
@@ -232,10 +231,10 @@ bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
   if (!takes_types(request, pattern)) return false;
   Problem problem = problem_of(request, pattern);
   if (!pattern.epilogue ||
-      pattern.epilogue->relu.most == pattern.epilogue->relu.most)  // oneDNN's limits make numbers of NaN
-    return decline(request, "fuses add and relu behind the forward convolution only"), false;
+      pattern.epilogue->relu.most == pattern.epilogue->relu.most)  // oneDNN's upper limit turns NaN into a number
+    return decline(request, "fuses add and relu after the forward convolution only"), false;
   if (!operands_apart(request))
-    return decline(request, "fuses steps behind a convolution of different operands only"), false;
+    return decline(request, "fuses steps after a convolution of different operands only"), false;
   choose_layouts(problem);
   if (pattern.epilogue->add && !(problem.y_layout == kBlocked))
     return decline(request, "adds to blocks of 16 channels only: in the plain order oneDNN has no fast loop for it"),
@@ -243,7 +242,7 @@ bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
   return ask_layouts(request, pattern, problem, loops);
 }
 
-/// One piece of the batch or of the output channels: its primitive and offsets, in floats.
+/// One piece of the batch or of the output channels: its primitive, and offsets in floats.
 struct Piece {
   Primitive primitive;
   std::size_t x = 0, weight = 0, y = 0, bias = 0;
@@ -253,8 +252,8 @@ struct Convolution {
   Direction direction;
   Epilogue epilogue;
   std::vector<Piece> pieces;
-  // Of weight gradients: the first piece writes the output, the others partial sums; each join adds up a
-  // range.
+  // For weight gradients: the first piece writes the output, the others partial sums; each task of the second phase
+  // adds a range.
   std::size_t weight_size = 0;  ///< floats
   std::vector<std::int64_t> ranges;
 

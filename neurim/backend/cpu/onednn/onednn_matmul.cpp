@@ -1,6 +1,5 @@
-// Matrix products and fully connected layers by oneDNN, one thread to a task: a run of rows of the result, or of
-// columns when there are few rows. Pointwise steps behind them go over a piece of the result while it is in the task's
-// own cache.
+// Matrix products and fully connected layers by oneDNN, one thread for each task: a run of rows of the result, or of
+// columns if there are few rows. Pointwise steps run over a piece of the result while it is in the task's cache.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -16,22 +15,22 @@ namespace neurim::cpu {
 
 namespace {
 
-/// Whether the tasks are runs of rows, not of columns: each reads a task of the longer side alone.
+/// Whether tasks are runs of rows, not columns, so that each reads only its part of the larger operand.
 bool by_rows(const Product& product) { return product.m >= product.n; }
 
-/// What one call computes: where its operands and its result begin, in floats, and runs of the result's memory.
+/// What one call computes: offsets of operands and result in floats, and the runs of the result's memory.
 struct Piece {
   Primitive primitive;
   std::size_t a = 0, b = 0, bias = 0, c = 0;
   std::int64_t run = 0, runs = 1, stride = 0;
 };
 
-constexpr std::int64_t kRows = 256;  // of a task, that are worth reading the other operand
+constexpr std::int64_t kRows = 256;  // of a task, to pay for reading the other operand
 
 struct Matmuls {
   bool bias = false;
   std::optional<PointwiseSteps> steps;
-  int result, last;                        // outputs: where the product and where the last step goes
+  int result, last;                        // indices of outputs: of the product and of the last step
   std::vector<std::vector<Piece>> pieces;  // of each task
 
   static void run(const void* self, const Args& args, int task) noexcept {
@@ -52,7 +51,7 @@ struct Matmuls {
   }
 };
 
-/// The product of so many rows and columns of the result, and the bytes of its scratch. Throws dnnl::error.
+/// The primitive for so many rows and columns of the result, and the bytes of its workspace. Throws dnnl::error.
 std::pair<Primitive, std::size_t> primitive_of(const Product& product, std::int64_t m, std::int64_t n) {
   const auto f32 = memory::data_type::f32;
   const memory::desc a({product.batch, m, product.k}, f32, {product.m * product.k, product.a_row, product.a_column}),
@@ -110,12 +109,12 @@ Launch prepare(KernelRequest& request) {
           own = std::max(own, scratch);
         }
         Piece& piece = pieces.emplace_back(Piece{primitive});
-        piece.a = static_cast<std::size_t>(rows ? first * product.a_row : 0);
-        piece.b = static_cast<std::size_t>(rows ? 0 : first * product.b_column);
-        piece.c = static_cast<std::size_t>(rows ? first * product.n : first);
+        piece.a = rows ? first * product.a_row : 0;
+        piece.b = rows ? 0 : first * product.b_column;
+        piece.c = rows ? first * product.n : first;
         piece.run = rows ? (last - first) * product.n : last - first;
         if (!rows) piece.runs = product.m, piece.stride = product.n;
-        piece.bias = static_cast<std::size_t>(rows ? 0 : first);
+        piece.bias = rows ? 0 : first;
       }
     }
   } catch (const dnnl::error& error) {

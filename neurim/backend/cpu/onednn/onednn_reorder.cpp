@@ -1,4 +1,4 @@
-// Reorders between all forms that oneDNN knows, one thread to a run of images or of output channels.
+// Reorders between all layouts that oneDNN knows, one thread for each run of images or output channels.
 #include <span>
 #include <utility>
 
@@ -18,8 +18,8 @@ struct Reorders {
   }
 };
 
-/// Both forms, with the same axes: weights of groups have one more where they are packed. Nothing where oneDNN does not
-/// know one of them.
+/// Both descriptors, with the same axes: packed weights of groups have one more. Nothing if oneDNN does not know one of
+/// them.
 std::optional<std::pair<memory::desc, memory::desc>> forms(const TensorDesc& from, const TensorDesc& to) {
   auto source = known_descriptor(from.type, from.layout), target = known_descriptor(to.type, to.layout);
   if (!source || !target) return {};
@@ -44,7 +44,7 @@ Launch prepare(KernelRequest& request) {
       return decline(request, "takes no ", desc->layout);
   const auto both = forms(from, to);
   if (!both) return decline(request, "one of the forms is none of oneDNN's");
-  // Pieces are pieces in both forms: whole images, or of weights whole blocks of 16 output channels.
+  // A piece is contiguous in both: whole images, or whole blocks of 16 output channels of weights.
   const memory::dims whole = both->first.get_dims();
   const bool weights = from.layout.kind == Layout::packed || to.layout.kind == Layout::packed;
   const bool cuts = !weights || (whole.size() == 4 && whole[0] % 16 == 0 && whole[1] % 16 == 0);

@@ -13,7 +13,7 @@ namespace {
 
 using namespace cpu;
 
-/// Whether this layout of a shape is one of vectors that the kernels below know.
+/// Whether the kernels below know this layout of the shape as one of vectors.
 bool of_vectors(const Shape& shape, const Layout& layout) {
   return layout == kBlocked || ((layout == kImages || layout == kFeatures) && loopable(shape, layout));
 }
@@ -24,14 +24,14 @@ struct Transposed {
   std::int64_t ranges;  ///< of places, in each block
   int tasks;
 
-  /// Between plain and `layout`; sixteen images are the sixteen channels of one block.
+  /// Between plain and `layout`. Sixteen images are treated as the sixteen channels of one block.
   Transposed(const KernelRequest& request, const Layout& layout, bool blocks) {
     const Shape& logical = request.input(0).type.shape;
     const std::int64_t images = layout == kImages ? logical[0] / 16 : logical[0],
                        channels = layout == kImages ? 16 : logical[*split_axis(layout)];
     shape = {images, channels, logical.numel() / (images * channels), layout == kFeatures};
     run_range = blocks ? NEURIM_DISPATCH(block_channels) : NEURIM_DISPATCH(unblock_channels);
-    // A range of places whose two forms fit the first-level cache.
+    // A range of places fits the first-level cache in both layouts.
     ranges = (shape.places + 255) / 256;
     tasks = tasks_of(request, logical.numel(), images * shape.blocks() * ranges);
   }
@@ -50,10 +50,10 @@ struct Transposed {
   }
 };
 
-/// The same layout of vectors rounded, or not.
+/// The same layout in 16-bit and f32 storage.
 struct Converted {
   std::int64_t count;
-  StorageDtype from, to;  ///< one of them exact
+  StorageDtype from, to;  ///< one of them is exact
   int tasks;
 
   Converted(const KernelRequest& request, const Layout& source, const Layout& target)
@@ -96,9 +96,9 @@ struct Through {
   }
 };
 
-/// Rows that lie apart to rows that do not, or the other way.
+/// Between strided and contiguous rows.
 struct CopiedRows {
-  std::int64_t rows, row, from, to;  ///< elements: of a row, and from each to the next
+  std::int64_t rows, row, from, to;  ///< in elements: the length of a row, and the distances between rows
   int tasks;
 
   static void run(const void* self, const Args& args, int task) noexcept {
@@ -119,8 +119,7 @@ struct Copied {
     const auto& own = *static_cast<const Copied*>(self);
     const std::int64_t first = task_begin(own.bytes, own.tasks, task),
                        last = task_begin(own.bytes, own.tasks, task + 1);
-    std::memcpy(static_cast<char*>(args.out[0]) + first, static_cast<const char*>(args.in[0]) + first,
-                static_cast<std::size_t>(last - first));
+    std::memcpy(static_cast<char*>(args.out[0]) + first, static_cast<const char*>(args.in[0]) + first, last - first);
   }
 };
 

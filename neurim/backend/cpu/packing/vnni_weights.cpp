@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kLanes = 16, kBlock = kLanes * kLanes;
 
-/// The packed f32 weights that are rounded.
+/// The layout of the packed f32 weights that are rounded.
 Layout blocks_of_floats(const Type& weight, bool gradient) {
   return gradient ? gradient_weights(weight) : forward_weights(weight);
 }
@@ -58,7 +58,7 @@ void pack_rows(const void* self, const void* plain, void* packed) {
       }
 }
 
-/// Weights in groups.
+/// Weights of grouped convolutions.
 struct Grouped {
   Type weight;
   std::int64_t groups;
@@ -78,7 +78,7 @@ void pack_groups(const void* self, const void* plain, void* packed) {
   const std::vector<ReadBlocks> read = own.read();
   const std::int64_t out_size = own.weight.shape[0] / own.groups, in_size = own.weight.shape[1], taps = own.taps();
   const auto* from = static_cast<const float*>(plain);
-  std::vector<float> floats(static_cast<std::size_t>(own.floats()));
+  std::vector<float> floats(own.floats());
   for (std::int64_t o = 0; o < own.weight.shape[0]; ++o)
     for (std::int64_t i = 0; i < in_size; ++i)
       for (std::int64_t tap = 0; tap < taps; ++tap) {
@@ -135,7 +135,7 @@ void round_matrix(const void* self, const void* plain, void* packed) {
       *to++ = i < s[1] ? to_storage(storage, *from++) : std::uint16_t{0};
 }
 
-/// A format that is made of f32 weights of a type, once for each.
+/// The layout of a packed format made of f32 weights of this type; registered once for each.
 Layout format_of(std::string_view name, const Type& weight, std::size_t size,
                  void (*pack)(const void*, const void*, void*), std::optional<Layout> made_from = {}) {
   return {Layout::packed, 0,
@@ -146,21 +146,21 @@ Layout format_of(std::string_view name, const Type& weight, std::size_t size,
                            .made_from = made_from})};
 }
 
-/// What makes pairs of such weights.
+/// The function that packs pairs of such weights.
 auto* pack_pairs_of(StorageDtype storage, bool gradient) {
   return storage == StorageDtype::f16
              ? (gradient ? pack_pairs<true, StorageDtype::f16> : pack_pairs<false, StorageDtype::f16>)
              : (gradient ? pack_pairs<true, StorageDtype::bf16> : pack_pairs<false, StorageDtype::bf16>);
 }
 
-/// What a format's pairs are of; exact: it is none of theirs.
+/// The storage of a packed format's pairs; exact if it has none.
 StorageDtype storage_of(const PackedFormat& format) {
   for (const StorageDtype storage : {StorageDtype::bf16, StorageDtype::f16})
     if (format.pack == pack_pairs_of(storage, false) || format.pack == pack_pairs_of(storage, true)) return storage;
   return StorageDtype::exact;
 }
 
-/// Rounds packed weights that change.
+/// Rounds packed weights in each call, for weights that change.
 struct Rounding {
   StorageDtype storage;
   std::int64_t blocks;
@@ -245,8 +245,7 @@ Layout group_weights(const Type& weight, std::int64_t groups, StorageDtype stora
 
 Layout group_rows(const Type& weight) {
   const Shape& s = weight.shape;
-  return format_of("group rows", weight,
-                   static_cast<std::size_t>(blocks_of(s[0]) * s[1] * s[2] * s[3] * kLanes) * sizeof(float),
+  return format_of("group rows", weight, blocks_of(s[0]) * s[1] * s[2] * s[3] * kLanes * sizeof(float),
                    pack_group_rows);
 }
 

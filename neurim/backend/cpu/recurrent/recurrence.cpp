@@ -16,8 +16,8 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kRowsWorthAPart = 4;    // fewer sequences do not pay for reading all weights once more,
-constexpr std::int64_t kRowsWorthInputs = 16;  // or those of the inputs at each step
+constexpr std::int64_t kLeastTaskRows = 4;    // fewer would not pay for reading all weights once more
+constexpr std::int64_t kLeastInputRows = 16;  // fewer would not pay for reading the input weights at each step
 
 RecurrentCell cell_of(const RecurrentOp& op) {
   if (op.cell == Cell::lstm) return RecurrentCell::lstm;
@@ -25,18 +25,19 @@ RecurrentCell cell_of(const RecurrentOp& op) {
   return op.options.nonlinearity == "relu" ? RecurrentCell::rnn_relu : RecurrentCell::rnn_tanh;
 }
 
-/// What the launches of both kernels share. The first tasks pack the weights into the scratch, behind them lie a row of
-/// zeros, outputs that nobody reads and what is to be projected; the joins walk, each with sequences of its own.
+/// The launches of both passes. In the first phase, tasks pack the weights into the workspace, followed by a row of
+/// zeros, outputs that nobody reads and the input of the projection. In the second, each task runs sequences of its
+/// own.
 template <class Op, class Pass>
 struct Prepared {
-  /// A weight, whose panels the pass says, in input `place` from this element on.
+  /// A weight with its panels, from this element of input `place` on.
   struct Weight {
     Factor Pass::*factor;
     int place;
     std::int64_t begin = 0;
   };
 
-  typename Op::Places places;  ///< numbers of arguments; outputs from args.out.size() on are in the scratch
+  typename Op::Places places;  ///< indices of arguments; outputs from args.out.size() on are in the workspace
   Pass pass{};
   std::vector<Weight> weights;
   std::vector<std::int64_t> unread;  ///< floats of such outputs
@@ -75,11 +76,13 @@ struct Prepared {
     if (place < made) return place < 0 ? nullptr : static_cast<float*>(args.out[place]);
     return std::accumulate(unread.begin(), unread.begin() + (place - made), std::int64_t{0}) + zero_row(args) + zeros;
   }
-  std::int64_t together() const { return std::min(kRowsTogether, (pass.batch + tasks - 1) / tasks); }  ///< sequences
+  std::int64_t together() const {
+    return std::min(kRowsTogether, (pass.batch + tasks - 1) / tasks);
+  }  ///< sequences processed together
   float* zero_row(const Args& args) const { return static_cast<float*>(args.scratch) + packed_floats(); }
   float* inner(const Args& args) const { return out(args, static_cast<int>(args.out.size() + unread.size())); }
 
-  /// Packs the panels of task number `task`.
+  /// Packs the panels of task `task`.
   void pack_task(const Args& args, int task) const {
     if (task == 0) std::fill_n(zero_row(args), zeros, 0.0f);
     std::int64_t first = task_begin(panel_count(), packers, task), last = task_begin(panel_count(), packers, task + 1);
@@ -93,7 +96,7 @@ struct Prepared {
     }
   }
 
-  /// The operands that both directions have, for one of the joins.
+  /// The arguments of both passes, for one task of the second phase.
   Pass at(const Args& args, int join) const {
     Pass all = pass;
     all.peephole = in(args, places.peephole);
@@ -120,9 +123,9 @@ struct Prepared {
 
 using Backward = Prepared<RecurrenceGrad, RecurrentBackward>;
 
-/// With the product with the inputs before it: the steps {linear, recurrence}.
+/// With the input projection fused: steps {linear, recurrence}.
 struct Forward : Prepared<Recurrence, RecurrentForward> {
-  int x = -1, bias = -1;  ///< inputs: of the linear layer, where it has them; else of the GRU
+  int x = -1, bias = -1;  ///< inputs: of the linear layer if fused, else of the GRU
 };
 
 void run_forward(const void* self, const Args& args, int task) noexcept {
@@ -171,7 +174,7 @@ void run_backward(const void* self, const Args& args, int task) noexcept {
 
 const Step& anchor(const KernelRequest& request) { return request.steps[request.anchor]; }
 
-/// What does not depend on the direction; null, with the reason, where the types will not do.
+/// What does not depend on the direction. Null, with request.why set, if the types are not taken.
 template <class Own, class Op>
 std::shared_ptr<Own> begin(KernelRequest& request, const Op& op) {
   for (const TensorDesc& desc : request.values)
@@ -193,12 +196,12 @@ std::shared_ptr<Own> begin(KernelRequest& request, const Op& op) {
   own->pass.hidden = size.hidden;
   own->pass.outputs = size.outputs;
   own->zeros = size.gates * size.hidden + 3 * size.hidden;
-  const std::int64_t tasks = (size.batch + kRowsWorthAPart - 1) / kRowsWorthAPart;
+  const std::int64_t tasks = (size.batch + kLeastTaskRows - 1) / kLeastTaskRows;
   own->tasks = static_cast<int>(std::clamp<std::int64_t>(tasks, 1, request.chunks));
   return own;
 }
 
-/// Fixes what depends on the panels.
+/// Sets what depends on the panels.
 template <class Own>
 Launch finish(const std::shared_ptr<Own>& own, KernelRequest& request,
               void (*run)(const void*, const Args&, int) noexcept, std::int64_t inner) {
@@ -216,7 +219,7 @@ Launch finish(const std::shared_ptr<Own>& own, KernelRequest& request,
   return {run, own, own->packers, own->tasks};
 }
 
-/// Reads the steps {linear, recurrence}, or says why not.
+/// Reads the steps {linear, recurrence}. If not possible, sets request.why.
 bool read_inputs(KernelRequest& request, Forward& own) {
   if (request.steps.size() == 1) return own.bias = own.places.bias_hh, true;
   const Step &layer = request.steps[0], &step = request.steps.back();
@@ -227,8 +230,8 @@ bool read_inputs(KernelRequest& request, Forward& own) {
   const RecurrentCell cell = own.pass.cell;
   if (cell == RecurrentCell::gru || cell == RecurrentCell::gru_reset_before)
     return decline(request, "multiplies no inputs of a GRU, one of whose gates resets what the state adds"), false;
-  if (own.together() < kRowsWorthInputs)
-    return decline(request, "multiplies inputs of ", kRowsWorthInputs,
+  if (own.together() < kLeastInputRows)
+    return decline(request, "multiplies inputs of ", kLeastInputRows,
                    " sequences a part and more, as each step reads their weight"),
            false;
   for (int* place : {&p.weight_hh, &p.weight_hr, &p.peephole, &p.h0, &p.c0, &p.lengths})
@@ -254,7 +257,7 @@ bool read_inputs(KernelRequest& request, Forward& own) {
 TensorDesc& value(const KernelRequest& request, const std::vector<int>& values, int place) {
   return request.values[values[place]];
 }
-/// Output or input `place` of the anchor.
+/// Output or input `place` of the recurrence.
 TensorDesc& made(const KernelRequest& request, int place) { return value(request, anchor(request).out, place); }
 TensorDesc& read(const KernelRequest& request, int place) { return value(request, anchor(request).in, place); }
 

@@ -35,7 +35,7 @@ struct Prepared {
 
   bool ignored(std::int64_t label) const { return label == options.ignore_index || label < 0 || label >= classes; }
 
-  /// By what a reduced loss is divided. Every task finds it for itself: labels are few beside logits.
+  /// The divisor of a reduced loss. Each task computes it: labels are few beside logits.
   double divisor(const CrossEntropyRows& rows) const {
     if (options.reduction != "mean") return 1;
     double sum = 0;
@@ -45,8 +45,7 @@ struct Prepared {
     return sum;
   }
 
-  /// Calls visit(place, whether its target counts) for the places of a task, and reports labels outside the
-  /// classes.
+  /// Calls visit(place, whether its target counts) for the places of a task. Reports labels that are no class.
   template <class Visit>
   void each_place(const CrossEntropyRows& rows, const Args& args, int task, Visit visit) const {
     bool outside = false;
@@ -79,7 +78,7 @@ Launch prepare(KernelRequest& request) {
   const auto& op = static_cast<const CrossEntropy&>(request.op());
   const auto prepared = prepared_for(request, op.options, request.in.size() == 3);
   if (!prepared) return {};
-  if (prepared->reduced()) prepared->tasks = 1;  // one sum, in one order
+  if (prepared->reduced()) prepared->tasks = 1;  // one sum, in a fixed order
   const auto launch = [](const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const Prepared*>(self);
     const CrossEntropyRows rows = own.rows(args);

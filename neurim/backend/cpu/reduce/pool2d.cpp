@@ -14,23 +14,24 @@ namespace {
 
 using namespace cpu;
 
-/// Whether behind the gradient of max_pool2d stands that of the relu which made its x.
-bool gated(const KernelRequest& request) {
+/// Whether max_pool2d's gradient is followed by that of the ReLU that made x.
+bool with_relu_grad(const KernelRequest& request) {
   if (request.steps.size() != 2 || request.in.size() != 2 || request.out.size() != 1) return false;
   const Step &pool = request.steps[0], &relu = request.steps[1];
   return pool.op->name() == "max_pool2d_grad" && relu.op->name() == "relu_grad" && relu.in[0] == pool.in[0] &&
          relu.in[1] == pool.out[0] && request.out[0] == relu.out[0];
 }
 
-/// Whether it is the maximum of bytes.
+/// Whether it is a maximum of 8-bit values.
 bool of_bytes(const KernelRequest& request) {
   return request.op().name() == "max_pool2d" && is_byte(request.input(0).type.dtype);
 }
 
-/// Whether the request is one op of f32, alone or gated, or of bytes; on no, says why.
+/// Whether the request is one op of f32, with or without the ReLU gradient, or of 8-bit values. If not, sets
+/// request.why.
 bool takes(KernelRequest& request) {
-  if (request.steps.size() > 1 && !gated(request)) {
-    request.why = "takes nothing behind it but relu's gradient by the same x";
+  if (request.steps.size() > 1 && !with_relu_grad(request)) {
+    request.why = "takes nothing after it but relu's gradient by the same x";
     return false;
   }
   for (const TensorDesc& value : request.values) {
@@ -42,12 +43,13 @@ bool takes(KernelRequest& request) {
   return true;
 }
 
-/// Whether a place of an image is a vector of 16 channels or of 16 images.
+/// Whether a pixel is a vector of 16 channels or of 16 images.
 bool of_vectors(const TensorDesc& value) {
   return exact(value.layout) == kBlocked || (value.layout == kImages && loopable(value.type.shape, kImages));
 }
 
-/// Output and inputs alike: in vectors if one of the inputs is, else plain; rounded if all may be.
+/// Proposes one layout for output and inputs: vectors if an input has them, else plain; 16-bit storage if all may have
+/// it.
 bool propose_pool_layouts(KernelRequest& request) {
   if (!takes(request)) return false;
   const auto vectors = std::find_if(request.values.begin(), request.values.end(), of_vectors);
@@ -57,7 +59,7 @@ bool propose_pool_layouts(KernelRequest& request) {
   return true;
 }
 
-/// "" or why these layouts are not taken: one for all, plain or of vectors.
+/// "" or the reason why these layouts are not taken: there has to be one for all, plain or of vectors.
 std::string layouts_against(const KernelRequest& request) {
   const Layout first = request.input(0).layout;
   for (const TensorDesc& value : request.values)
@@ -71,7 +73,7 @@ std::int64_t planes_of(const Shape& x, const Layout& layout) {
   return x[0] * (exact(layout) == kBlocked ? (x[1] + 15) / 16 : x[1]);
 }
 
-/// What the windows along an axis see, PyTorch's divisors.
+/// The windows along an axis, with PyTorch's divisors.
 std::vector<PoolWindow> windows(const Pool2dOptions& o, std::size_t axis, std::int64_t size, std::int64_t count) {
   std::vector<PoolWindow> all;
   for (std::int64_t w = 0; w < count; ++w) {
@@ -107,7 +109,7 @@ struct Pool {
   PoolFunction function;
   std::int64_t pieces, scratch_floats;
   int tasks;
-  bool negative;  ///< of bytes: i8
+  bool negative;  ///< 8-bit values are i8
 
   static void run_bytes(const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const Pool*>(self);
@@ -132,7 +134,7 @@ Launch pool_prepare(KernelRequest& request) {
   if (const std::string why = layouts_against(request); !why.empty()) return decline(request, why);
   const Pool2dOptions o = resolved(static_cast<const O&>(request.op()).options);
   constexpr bool kGradient = kKind == PoolKind::max_grad || kKind == PoolKind::mean_grad;
-  const PoolKind kind = gated(request) ? PoolKind::max_relu_grad : kKind;
+  const PoolKind kind = with_relu_grad(request) ? PoolKind::max_relu_grad : kKind;
   const Shape& x = (kGradient ? request.output(0) : request.input(0)).type.shape;
   const Shape& y = (kKind == PoolKind::max_grad ? request.input(1)
                     : kGradient                 ? request.input(0)
@@ -166,7 +168,7 @@ Launch pool_prepare(KernelRequest& request) {
   pool->negative = request.input(0).type.dtype == DType::i8;
   pool->scratch_floats = bytes ? x[3] * 4 : layout == Layout{} ? pool_scratch(pool->shape) : 0;
   pool->scratch_floats = (pool->scratch_floats + 15) / 16 * 16;
-  const std::size_t scratch = static_cast<std::size_t>(pool->scratch_floats) * sizeof(float);
+  const std::size_t scratch = pool->scratch_floats * sizeof(float);
   if (bytes) return {Pool::run_bytes, pool, pool->tasks, 0, request.chunks, scratch};
   pool->function = NEURIM_DISPATCH(pool_function)(kind, layout != Layout{}, layout.storage, pool->shape);
   return {Pool::run, pool, pool->tasks, 0, request.chunks, scratch};
@@ -201,7 +203,7 @@ struct Planes {
   }
 };
 
-/// The means are plain: rows of features for a linear layer, without a copy.
+/// The means are plain: features for a linear layer, without a copy.
 bool propose_global_layouts(KernelRequest& request) {
   if (!takes(request)) return false;
   TensorDesc& x = request.values[request.in[0]];

@@ -20,8 +20,7 @@ struct Prepared {
   int tasks;
 };
 
-/// Asks for x in the layout in which it stands when the zeros beyond the channels cannot reach a result:
-/// channels stay, or are summed.
+/// Proposes the layout that x has, if its padding cannot change a result: the channels are kept, or summed.
 bool propose_layouts(KernelRequest& request) {
   TensorDesc& x = request.values[request.in[0]];
   const int rank = x.type.shape.rank();
@@ -34,7 +33,7 @@ bool propose_layouts(KernelRequest& request) {
   return true;
 }
 
-/// The loops over memory, neighbours of one kind with matching strides made one.
+/// The loops over memory. Neighbouring loops of one kind with matching strides are merged.
 Reduction loops_of(const ReduceOp& op, const Shape& shape, const Layout& layout) {
   struct Loop {
     std::int64_t size, stride, out;

@@ -1,4 +1,4 @@
-// Adding slices back to where gather took them.
+// The gradient of gather: adds slices to the rows they were taken from.
 #include <algorithm>
 #include <atomic>
 
@@ -15,8 +15,8 @@ using namespace cpu;
 
 constexpr std::int64_t kColumns = 64;
 
-/// dx(outer,size,inner) from dy(outer,count,inner). A unit of work is one of `outer` and up to kColumns
-/// columns of `inner`, which no other unit writes; it adds in the order of the indices.
+/// dx(outer,size,inner) from dy(outer,count,inner). A work item is one of `outer` and up to kColumns columns of
+/// `inner`, which no other item writes; it adds in the order of the indices.
 struct Scattered {
   std::int64_t outer, size, count, inner;
   bool wide;  ///< i64 indices
@@ -33,7 +33,7 @@ struct Scattered {
     if (outside) std::atomic_ref(*args.status).fetch_or(kStatusIndexOutOfRange, std::memory_order_relaxed);
   }
 
-  /// Whether an index was out of range.
+  /// Returns whether an index was out of range.
   bool add(const Args& args, std::int64_t slab, std::int64_t column) const {
     const std::int64_t width = std::min(kColumns, inner - column);
     const float* dy = static_cast<const float*>(args.in[0]) + slab * count * inner + column;

@@ -1,7 +1,6 @@
-// The ops that move elements. Slice, its gradient, pad, transpose and broadcast_to are walks that know for
-// each index of the output which one of the input it takes; concat and gather copy runs of bytes. Images of
-// f32 or bytes are moved as they stand, in vectors of 16 channels or images, where the pieces are whole, bf16 or f16
-// values or quarters of vectors.
+// Ops that move elements. Slice, its gradient, pad, transpose and broadcast_to are walks: each output index maps to one
+// input index. Concat and gather copy runs of bytes. Blocked tensors are moved in their layout if the pieces are whole
+// vectors of 16, or halves or quarters of them.
 #include "neurim/backend/cpu/shape/shape.h"
 
 #include <algorithm>
@@ -29,7 +28,7 @@ struct Element {
   std::byte bytes[kWidth];
 };
 
-/// Writes one row; `inside`: some of it comes from the source.
+/// Writes one row. `inside`: part of it comes from the source.
 template <int kWidth>
 void write_row(const WalkAxis& row, const std::byte* constant, const void* source, void* target, bool inside) {
   using E = Element<kWidth>;
@@ -48,7 +47,7 @@ void write_row(const WalkAxis& row, const std::byte* constant, const void* sourc
   to += row.first * row.to_stride;
   const std::int64_t stride = row.step * row.to_stride;
   if (stride == 1 && row.from_stride == 1)
-    std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(E));
+    std::memcpy(to, from, count * sizeof(E));
   else
     for (std::int64_t i = 0; i < count; ++i) to[i * stride] = from[i * row.from_stride];
 }
@@ -102,7 +101,7 @@ void Walk::run(const void* source, void* target, std::int64_t first, std::int64_
   const std::size_t loops = axes.size() - 1;
   NEURIM_ASSERT(loops < kMost);
   std::array<std::int64_t, kMost> at{};
-  std::array<Place, kMost> place;  // of the loops before each
+  std::array<Place, kMost> place;  // the indices of the loops outside each
   place[0] = {to, from, true};
   const auto enter = [&](std::size_t loop) {
     const WalkAxis& axis = axes[loop];
@@ -129,8 +128,8 @@ void Walk::run(const void* source, void* target, std::int64_t first, std::int64_
 
 namespace {
 
-/// Which elements of the input an output takes, in terms of the logical axes of the output: index first + k *
-/// step takes index from_first + k * from_step of the input's axis `in_axis` (-1: it has none), k < count.
+/// Which input elements an output takes, by logical axes of the output: index first + k * step takes index from_first +
+/// k * from_step of the input's axis `in_axis` (-1: none), k < count.
 struct MoveAxis {
   std::int64_t size, first, step, count;
   int in_axis;
@@ -195,8 +194,7 @@ Walk plain_walk(const Move& move, const Type& in, const Type& out) {
     walk.axes.push_back({axis.size, to[a], axis.first, axis.step, axis.count, axis.from_step * stride});
   }
   if (walk.axes.empty()) walk.axes.push_back({1, 1, 0, 1, 1, 1});
-  // The longest of the axes that are contiguous on either side becomes the row: a short one would cost more
-  // than it moves.
+  // The longest axis that is contiguous on either side becomes the row: a short row would cost more than it moves.
   const auto row = std::max_element(walk.axes.begin(), walk.axes.end(), [](const WalkAxis& a, const WalkAxis& b) {
     const auto length = [](const WalkAxis& axis) {
       return axis.to_stride == 1 || axis.from_stride == 1 ? axis.size : std::int64_t{0};
@@ -208,8 +206,8 @@ Walk plain_walk(const Move& move, const Type& in, const Type& out) {
   return walk;
 }
 
-/// The walks over vectors of 16 along axis `split`, or none where the pieces along it are smaller than
-/// quarters of vectors. A target's vector is cut into tasks that take one piece of a source's vector each.
+/// The walks over vectors of 16 along axis `split`; none if the pieces along it are smaller than quarters of vectors. A
+/// target vector is cut into parts that each take a part of one source vector.
 std::vector<Walk> vector_walks(const Move& move, const Type& in, const Type& out, int split, StorageDtype rounded) {
   const MoveAxis& lanes = move.axes[split];
   const int bytes = rounded ? 2 : bits(in.dtype) / 8;
@@ -249,10 +247,10 @@ std::vector<Walk> vector_walks(const Move& move, const Type& in, const Type& out
   return walks;
 }
 
-/// The axis whose sixteens are vectors that stand in its place, or -1.
+/// The axis that a layout stores in vectors of 16, or -1.
 int vector_axis(const Layout& layout) { return layout == kBlocked ? 1 : layout == kImages ? 0 : -1; }
 
-/// The walks that a request needs, or none when the layout of both sides is not taken.
+/// The walks of a request; none if the layout of both sides is not taken.
 std::vector<Walk> walks_of(const KernelRequest& request, const Layout& layout) {
   const Type &in = request.input(0).type, &out = request.output(0).type;
   const Move move = move_of(request.op(), in.shape, out.shape);
@@ -262,14 +260,14 @@ std::vector<Walk> walks_of(const KernelRequest& request, const Layout& layout) {
   return vector_walks(move, in, out, split, layout.storage);
 }
 
-/// No, with a reason, to what none of these kernels takes.
+/// Declines, with a reason, what none of these kernels takes.
 bool takes(KernelRequest& request) {
   const bool empty = request.output(0).type.shape.numel() == 0;
-  if (request.steps.size() > 1 || empty) request.why = empty ? "takes no empty tensors" : "takes nothing behind it";
+  if (request.steps.size() > 1 || empty) request.why = empty ? "takes no empty tensors" : "takes nothing after it";
   return request.steps.size() == 1 && !empty;
 }
 
-/// Asks for the layout in which the input stands, where the walk can keep it.
+/// Proposes the input's layout if the walk can keep it.
 bool propose_layouts(KernelRequest& request) {
   if (!takes(request)) return false;
   const Layout layout = exact(request.input(0).layout);
@@ -304,9 +302,9 @@ Launch prepare(KernelRequest& request) {
 // --- concat
 // --------------------------------------------------------------------------------------------------------
 
-/// The output is `outer` times one run of bytes from each input; a task takes a range of the output's bytes.
+/// The output is `outer` times one run of bytes from each input. A task takes a range of the output's bytes.
 struct Joined {
-  std::vector<std::int64_t> run_begin;  ///< of each input within one round of runs, and the whole
+  std::vector<std::int64_t> run_begin;  ///< of each input within one round of runs, and the total
   std::int64_t outer;
   int tasks;
 
@@ -320,14 +318,13 @@ struct Joined {
       const std::int64_t begin = own.run_begin[input], size = *next - begin;
       const std::int64_t count = std::min(*next - within, last - at);
       std::memcpy(static_cast<std::byte*>(args.out[0]) + at,
-                  static_cast<const std::byte*>(args.in[input]) + at / round * size + (within - begin),
-                  static_cast<std::size_t>(count));
+                  static_cast<const std::byte*>(args.in[input]) + at / round * size + (within - begin), count);
       at += count;
     }
   }
 };
 
-/// Whether all values are whole in this layout, as joining them along `axis` needs.
+/// Whether all values fill this layout's vectors, as concatenation along `axis` needs.
 bool reduction_tasks(const KernelRequest& request, const Layout& layout, int axis) {
   if (layout == Layout{}) return true;
   const int split = vector_axis(exact(layout));
@@ -389,7 +386,7 @@ struct Gathered {
     if (outside) std::atomic_ref(*args.status).fetch_or(kStatusIndexOutOfRange, std::memory_order_relaxed);
   }
 
-  /// Writes slices [first, last), of kBytes bytes unless that is 0; says whether an index was out of range.
+  /// Copies slices [first, last), of kBytes bytes unless that is 0. Returns whether an index was out of range.
   template <std::size_t kBytes>
   bool pick(const Args& args, std::int64_t first, std::int64_t last) const {
     if (first == last) return false;

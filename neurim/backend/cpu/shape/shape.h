@@ -1,5 +1,4 @@
-// Moving elements of any width: a strided walk over a target that takes each element from a source, or a
-// constant.
+// Copies of elements of any width: a strided walk over a target, which takes each element from a source or a constant.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -8,8 +7,8 @@
 
 namespace neurim::cpu {
 
-/// One loop over the target. Its indices first + k * step, k < count, take what stands k * from_stride
-/// further in the source; at all others the target takes the constant. Strides are in elements.
+/// One loop over the target. Indices first + k * step, k < count, take the element k * from_stride further in the
+/// source; all others take the constant. Strides are in elements.
 struct WalkAxis {
   std::int64_t size, to_stride;
   std::int64_t first, step, count, from_stride;
@@ -17,13 +16,12 @@ struct WalkAxis {
 
 struct Walk {
   std::vector<WalkAxis> axes;            ///< outermost first; at least one
-  std::int64_t to = 0, from = 0;         ///< elements before the first one
+  std::int64_t to = 0, from = 0;         ///< offsets of the first elements
   int width = 0;                         ///< bytes of an element: 1, 2, 4, 8, 16, 32 or 64
   std::array<std::byte, 64> constant{};  ///< an element, repeated
 
-  std::int64_t rows() const;  ///< of the innermost axis
-  /// Makes neighbouring axes one where memory allows it and rows stay short enough to be shared among
-  /// threads.
+  std::int64_t rows() const;  ///< the product of all sizes but the innermost
+  /// Merges neighbouring axes where memory allows, while rows stay short enough to be shared among threads.
   void merge();
   /// Writes rows [first, last).
   void run(const void* source, void* target, std::int64_t first, std::int64_t last) const;

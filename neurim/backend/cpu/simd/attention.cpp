@@ -23,7 +23,7 @@ void pack_keys(const float* keys, StorageDtype rounded, std::int64_t block, std:
 void exponentiate_scores(float* scores, std::int64_t rows, std::int64_t keys, float scale, float* inverse) {
   const std::int64_t whole = keys / kLanes, step = rows * kLanes;
   const int rest = static_cast<int>(keys % kLanes);
-  const IVec there = first_mask(rest);  // the lanes of the last block that are keys
+  const IVec there = first_mask(rest);  // the lanes of the last block that hold keys
   const float doublings = scale * 1.44269504f;
   for (std::int64_t r = 0; r < rows; ++r, scores += kLanes) {
     Vec greatest = splat(-kInfinity);

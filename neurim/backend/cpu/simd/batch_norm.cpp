@@ -11,7 +11,7 @@ namespace {
 typedef Register<double, 8 * kLanes>::type Doubles;
 typedef Register<float, 4 * kLanes>::type Floats;
 
-// Floats are summed over this many vectors; then the sums join those of the slice in double.
+// Vectors summed in floats before the sums are added to those of the slice in double.
 constexpr std::int64_t kTile = 256;
 
 Doubles wide(const Vec& v) {
@@ -24,21 +24,20 @@ Vec narrow(const Doubles& v) {
   return load(reinterpret_cast<const float*>(&lanes));
 }
 
-/// What a group has of an image: whole vectors and a tail.
+/// One image's part of a channel group: whole vectors and a tail.
 struct Run {
   std::int64_t vectors;
   int tail;
   explicit Run(std::int64_t floats) : vectors(floats / kLanes), tail(static_cast<int>(floats % kLanes)) {}
 };
 
-/// Two sums over many vectors, in two fusion groups each: one would wait for its own additions.
+/// Two sums over many vectors, each in two accumulators, since one would wait for its own additions.
 struct Sums {
   Vec first[2] = {}, second[2] = {};
 };
 
-/// Calls add(sums, offset, n) for up to a tile of vectors of a slice at a time, add_tail(sums, offset) for
-/// its tails, and join(sums, vectors, tails) at the end of each tile. Tiles grow from `tile` to kTile
-/// vectors.
+/// Calls add(sums, offset, n) for tiles of vectors of a slice, add_tail(sums, offset) for its tails, and join(sums,
+/// vectors, tails) after each tile. Tiles grow from `tile` to kTile vectors.
 template <class Add, class AddTail, class Join>
 void each_tile(const BatchNormShape& shape, std::int64_t group, int slice, std::int64_t tile, Add add, AddTail add_tail,
                Join join) {
@@ -66,7 +65,7 @@ void each_tile(const BatchNormShape& shape, std::int64_t group, int slice, std::
   end_tile();
 }
 
-/// The lanes of one channel become one number.
+/// Sums the lanes of each channel.
 Doubles joined(Doubles v) {
   double total = 0;
   for (int lane = 0; lane < kLanes; ++lane) total += v[lane];
@@ -75,8 +74,8 @@ Doubles joined(Doubles v) {
 
 void keep(double* at, Doubles v) { std::memcpy(at, &v, sizeof v); }
 
-// Both sums are of stds: within a tile from a float near the mean, so that a large mean costs no
-// digits; those of the tiles are moved to one origin in double.
+// Sums deviations from a float near the mean within a tile, so that a large mean costs no digits. The tiles' sums are
+// shifted to one origin in double.
 template <class X>
 void moments(const BatchNormShape& shape, std::int64_t group, int slice, const float* x, BatchNormPartial& partial,
              X get_x) {
@@ -241,7 +240,7 @@ void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice
             [native = has_bf16()](float* to, std::int64_t i, const Vec& v, StorageDtype rounded) {
               Stored{rounded, native}.put(to, i, v);
             });
-      if (run.tail)  // where nothing is rounded
+      if (run.tail)  // for f32 storage only
         write(
             adds, rectifies, end,
             [&](const float* from, std::int64_t i, StorageDtype) { return load_partial(from + i, run.tail); },

@@ -8,9 +8,8 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-// Sums plus products with *x, or in their first half with *lo and in their second with *hi. With AVX2 the instructions
-// themselves: in a loop that is unrolled the compiler moves sums from register to register and to the stack. Sanitizers
-// do not see what those read.
+// sum + products with *x, or with *lo in the first half and *hi in the second. AVX2 needs assembly here: in unrolled
+// loops the compiler spills sums and moves them between registers. Sanitizers do not see what the assembly reads.
 #if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 [[gnu::always_inline]] inline HalfVector plus_product(HalfVector sum, const float* x, HalfVector weight) {
   HalfVector value;
@@ -36,7 +35,7 @@ inline Vec plus_product(const Vec& sum, const float* lo, const float* hi, const 
 }
 #endif
 
-/// What is multiplied: floats, or pairs of bf16 or f16 values by two ways each.
+/// The factors: floats, or pairs of bf16 or f16, each with and without native instructions.
 struct Floats : Factors<kLanes> {
   static Vec weights(const float* at) { return load(at); }
   static constexpr bool kUnrolled = kNamed;
@@ -44,8 +43,8 @@ struct Floats : Factors<kLanes> {
     return plus_product(sum, x, row);
   }
 };
-/// The first half of the lanes alone. With AVX-512 that is a register of half the bits, of which some processors
-/// multiply two where they multiply one that is whole.
+/// The first half of the lanes only. With AVX-512 that is a 256-bit register, of which some processors multiply two a
+/// cycle where they multiply one of 512 bits.
 template <int words, class Rounds = void>
 struct HalfFactors : Factors<words, Rounds> {
   static constexpr int kRows[] = {kHalfRows, 1, 1};
@@ -97,10 +96,10 @@ constexpr int kGroupRows = 14;
 constexpr int kGroupRows = 4;
 #endif
 
-/// Floats of groups of `width` channels: an input channel is multiplied by the weights of its group's lanes.
+/// Grouped convolutions with groups of `width` channels: an input channel meets the weights of its own group's lanes.
 template <int width>
 struct Groups : Factors<kLanes> {
-  /// The taps of one block for T rows.
+  /// Adds the taps of one block for T rows.
   template <int T>
   static void add(const BlockProduct& shape, const float* x, const float* weight, Vec (&sums)[1][T]) {
     for (std::int64_t tap = 0; tap < shape.tap_count; ++tap, weight += width * kLanes) {
@@ -117,7 +116,7 @@ struct Groups : Factors<kLanes> {
   }
 };
 
-/// One block by the products of one row, two and so on.
+/// Computes one block with the functions for one row, two rows and so on.
 template <std::size_t most>
 void multiply_rows(const std::array<Product<Floats>, most>& products, const BlockProduct& shape, const float* x,
                    const float* weight, const BlockEpilogue& epilogue, float* y) {
@@ -131,11 +130,11 @@ void multiply_rows(const std::array<Product<Floats>, most>& products, const Bloc
 }
 
 #if !defined(__AVX512F__)
-/// Of groups of eights the eights of lanes that are added up: one alone, or two of the same group or of two groups.
+/// Which 8-channel groups of x a block reads: one, or two of the same or of two blocks.
 enum class EightsOf : std::uint8_t { one, same, two };
 struct EightsShape : BlockProduct {
   std::int64_t first, second;
-  /// Where channel `channel` of x lies.
+  /// The offset of channel `channel` of x.
   std::int64_t place(std::int64_t channel) const { return channel / kLanes * x_block + channel % kLanes; }
 };
 template <EightsOf of>
@@ -195,7 +194,7 @@ NEURIM_MAY_NAME_NARROW void pair_up(const float* x, std::int64_t x_row, std::int
 template <class Kind>
 void round_rows(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows, std::int64_t channels,
                 float* to) {
-  // Rows that lie apart are read whole, a few at a time: from row to row every number would be in another page.
+  // Strided rows are read whole, a few at a time: column by column, each element would be in another page.
   const std::int64_t together = x_row == kLanes ? rows : 4;
   for (std::int64_t first = 0; first < rows; first += together) {
     const std::int64_t last = std::min(first + together, rows);
@@ -322,7 +321,7 @@ void interleave(const float* x, std::int64_t plane, std::int64_t channels, std::
     return channel < channels ? load4(x + channel * plane + pixel) : Four{};
   };
   std::int64_t pixel = 0;
-  for (; pixel + 4 < pixels; pixel += 4)  // what is written behind a pixel the next one overwrites
+  for (; pixel + 4 < pixels; pixel += 4)  // the next pixel overwrites what is written past this one
     store_columns(four(0, pixel), four(1, pixel), four(2, pixel), four(3, pixel), to + pixel * channels, channels);
   for (; pixel < pixels; ++pixel)
     for (std::int64_t channel = 0; channel < channels; ++channel)

@@ -1,5 +1,6 @@
-// Products of bytes, summed up in i32: of four u8 and i8 in the place of a float by AVX512-VNNI where the machine has
-// it (has_vnni()), and elsewhere of two, widened to 16 bits. These are the same numbers: no sum is cut short.
+// Products of bytes with i32 sums, which stand in the lanes of float vectors. With AVX512-VNNI (has_vnni()) a lane
+// takes four products of u8 and i8; elsewhere two, widened to 16 bits. The sums are exact either way: nothing
+// saturates.
 #pragma once
 #include <array>
 
@@ -12,13 +13,13 @@
 namespace neurim::cpu::NEURIM_ISA {
 
 #if defined(__AVX512F__)
-/// sum + the four products, lane by lane; of i32 sums in the place of floats, as everywhere here.
+/// Adds four products to each i32 lane.
 NEURIM_MAY_NAME_NARROW inline Vec add_products_of_quads(Vec sum, Vec u8, Vec i8) {
   return (Vec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)u8, (__m512i)i8);
 }
 #endif
 
-/// sum + the two products of pairs of i16.
+/// Adds two products of i16 to each i32 lane.
 inline Vec add_products_of_shorts(Vec sum, Vec a, Vec b) {
 #if defined(__AVX512BW__)
   return (Vec)_mm512_add_epi32((__m512i)sum, _mm512_madd_epi16((__m512i)a, (__m512i)b));
@@ -49,7 +50,7 @@ inline __m128i load_16(const std::uint8_t* at) {
 }
 #endif
 
-/// 16 u8, after their bits have been changed by `flip`, less `zero`.
+/// Widens 16 u8 to i16: (byte ^ flip) - zero.
 inline Shorts shorts_of(const std::uint8_t* at, std::uint8_t flip, std::uint8_t zero) {
 #if defined(__AVX2__)
   return (Shorts)_mm256_cvtepu8_epi16(load_16(at) ^ _mm_set1_epi8(static_cast<char>(flip))) - zero;
@@ -64,22 +65,22 @@ inline Shorts shorts_of(const std::uint8_t* at, std::uint8_t flip, std::uint8_t 
 
 inline void store(std::int16_t* at, const Shorts& v) { std::memcpy(at, &v, sizeof v); }
 
-/// The nearest whole numbers, ties to even, of floats in (-2^22, 2^22).
+/// Rounds floats in (-2^22, 2^22) to the nearest integer, ties to even.
 inline IVec nearest(Vec v) {
-  constexpr float kWhole = 12582912;  // 1.5 2^23: such floats have no digits behind the point
+  constexpr float kWhole = 12582912;  // 1.5 * 2^23: floats of this size have no fraction bits
   return bits_of(v + kWhole) - bits_of(splat(kWhole));
 }
 
 inline Vec floats_of(const IVec& whole) { return numbers_as<Vec>(whole); }
 
 #if defined(__AVX512BW__)
-/// Four times four lanes, column by column.
+/// Transposes the lanes as a 4 x 4 matrix.
 inline IVec fours_turned(const IVec& v) {
   return __builtin_shuffle(v, IVec{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15});
 }
 #endif
 
-/// Makes bytes of rows of 16 numbers, as ByteEpilogue says, but that these are no larger than `most`.
+/// Rounds rows of 16 floats to bytes as ByteEpilogue describes, except its upper bound `most`: the caller applies that.
 class ByteRows {
  public:
   explicit ByteRows(const ByteEpilogue& epilogue) {
@@ -94,7 +95,7 @@ class ByteRows {
     std::memcpy(&mask_, kept, sizeof kept);
   }
 
-  /// Four rows, one behind the other.
+  /// Stores four rows, contiguous.
   void store(std::uint8_t* to, const std::array<Vec, 4>& rows) const {
 #if defined(__AVX512BW__)
     const auto shorts = [&](const Vec& first, const Vec& second) {
@@ -146,7 +147,7 @@ class ByteRows {
   Row zero_, least_, flip_, mask_;
 };
 
-/// 16 u8 as floats, after their bits have been changed by `flip`.
+/// Loads 16 bytes as floats of byte ^ flip.
 inline Vec load_bytes(const std::uint8_t* at, std::uint8_t flip) { return floats_of(load_as<IVec>(at) ^ flip); }
 
 }  // namespace neurim::cpu::NEURIM_ISA

@@ -11,7 +11,7 @@ namespace neurim::cpu::NEURIM_ISA {
 namespace {
 
 // A tile keeps the sums of kChannels channels at kRuns runs of pixels in registers, beside a run of x and the channels'
-// weights: of one register each, as g++ 12 keeps arrays of vectors in registers only where a vector is one.
+// weights. Each sum is one register: g++ 12 keeps arrays of vectors in registers only if a vector is one register.
 #if defined(__AVX512F__)
 constexpr int kFloats = 16, kChannels = 6;
 #elif defined(__AVX2__)
@@ -23,18 +23,19 @@ constexpr int kRuns = 4;
 
 typedef float Floats __attribute__((vector_size(kFloats * sizeof(float))));
 
-/// Where runs of pixels stand in x and in a channel of y; those of two rows that are pooled in one place of y.
+/// The offsets of a run of pixels in x and in a channel of y. With pooling, two runs of two rows write one run of y.
 struct Run {
   const float* x;
   float* y;
-  std::int64_t lanes;  ///< that may be written; those behind the row's end are written again by the next row
+  std::int64_t lanes;  ///< lanes that may be written; those past the row's end are overwritten by the next row
 };
 
 void put(float* y, const float* lanes, std::int64_t most, std::int64_t count) {
-  std::memcpy(y, lanes, static_cast<std::size_t>(std::min(most, count)) * sizeof(float));
+  std::memcpy(y, lanes, std::min(most, count) * sizeof(float));
 }
 
-/// The largest of a[0], a[1], b[0] and b[1], of a[2], …, and behind those of `a` and `b` those of the next two runs.
+/// Max-pools pairs of lanes of two rows: the maxima of a[0], a[1], b[0], b[1], then of a[2] ..., followed by those of
+/// the next two runs.
 template <std::size_t... kLane>
 Floats pool(const Floats& a, const Floats& b, const Floats& c, const Floats& d, std::index_sequence<kLane...>) {
   const Floats left = larger(a, b), right = larger(c, d);
@@ -76,7 +77,7 @@ void tile(const ConvNchw& conv, const Run* runs, const float* weight, const floa
       if (runs[r].lanes >= kFloats)
         std::memcpy(y, &sum, sizeof sum);
       else
-        std::memcpy(y, &sum, static_cast<std::size_t>(runs[r].lanes) * sizeof(float));
+        std::memcpy(y, &sum, runs[r].lanes * sizeof(float));
     }
     if constexpr (pooled) {
       constexpr int kHalf = kFloats / 2, kNext = kCount - 2;

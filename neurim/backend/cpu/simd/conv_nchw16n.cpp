@@ -9,9 +9,9 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-// A tile keeps `outputs` (or `slopes`, output channels of dy) times `width` sums in registers, beside the
-// values of one side and one of the other. It works on what one register holds of the sixteen images: g++ 12
-// keeps arrays of vectors in registers only where a vector is one.
+// A tile keeps `outputs` (or, in the gradient, `slopes` output channels of dy) times `width` sums in registers. It
+// processes one register's share of the 16 images at a time: g++ 12 keeps arrays of vectors in registers only if a
+// vector is one register.
 #if defined(__AVX512F__)
 constexpr int kFloats = 16, kRegisters = 32, kMostOutputs = 6, kMostSlopes = 4;
 #elif defined(__AVX2__)
@@ -34,7 +34,7 @@ Floats load_lanes(const float* at) {
 void store_lanes(float* at, Floats v) { std::memcpy(at, &v, sizeof v); }
 Floats spread(float x) { return x - Floats{}; }
 
-/// Piece number i of `size`, cut into as few nearly equal pieces as `most` allows.
+/// Piece i of `size`, cut into as few nearly equal pieces of at most `most` as possible.
 struct Piece {
   int begin, size;
 };
@@ -44,7 +44,7 @@ Piece piece(int size, int count, int i) {
   return {begin, size * (i + 1) / count - begin};
 }
 
-/// The taps [first, last) that meet the input at some of the outputs of a piece.
+/// The taps [first, last) that lie inside the input for some output of a piece.
 struct Taps {
   int first = 0, last;
   Taps(const FewAxis& axis, Piece outputs) : last(axis.kernel) {
@@ -62,8 +62,7 @@ std::int64_t input_row(const FewGeometry& g, const FewRows& rows, int row, int t
 // ---- forward
 // ------------------------------------------------------------------------------------------------------
 
-/// The taps that a tile walks: runs of `size`, `step` apart; one run where all columns of the kernel meet the
-/// input.
+/// The taps of a tile: runs of `size` taps, `step` apart. One run if all columns of the kernel lie inside the input.
 struct Runs {
   const FewTap *first, *end;
   std::int64_t size, step;
@@ -83,8 +82,8 @@ struct Results {
   float *before, *y;
 };
 
-/// O output channels by P neighbouring pixels of one row. `x` stands at what the first pixel and the first
-/// tap of the kernel meet, which may lie outside.
+/// Computes O output channels of P neighbouring pixels of a row. `x` is the input at the first pixel's first tap, which
+/// may lie outside.
 template <int O, int P>
 void convolve_tile(const FewGeometry& g, Runs runs, const float* x, const float* w, const Results& to) {
   for (int lane = 0; lane < kLanes; lane += kFloats) {
@@ -112,7 +111,7 @@ void convolve_tile(const FewGeometry& g, Runs runs, const float* x, const float*
       for (int p = 0; p < P; ++p) {
         const std::int64_t at = o * g.y_channel + p * kLanes + lane;
         if (to.before) store_lanes(to.before + at, sums[o][p]);
-        if (to.relu.on) {  // a NaN stays, and as a limit it is none
+        if (to.relu.on) {  // NaN stays; a NaN limit is no limit
           const Floats zero{}, most = spread(to.relu.most);
           sums[o][p] = zero > sums[o][p] ? zero : sums[o][p];
           sums[o][p] = sums[o][p] > most ? most : sums[o][p];
@@ -137,7 +136,8 @@ constexpr auto kConvolve = convolve_table(std::make_integer_sequence<int, kMostO
 // ---- weight gradient
 // ----------------------------------------------------------------------------------------------
 
-/// O output channels by K kernel columns of one input channel and kernel row, over `count` pixels of dy.
+/// Computes the gradients of O output channels and K kernel columns, for one input channel and kernel row, over `count`
+/// pixels of dy.
 template <int O, int K>
 void weight_tile(const FewGeometry& g, const float* x, const float* dy, float* sums, int count) {
   for (int lane = 0; lane < kLanes; lane += kFloats) {
@@ -184,7 +184,7 @@ auto of(const Table& table, int outputs, int width) {
   return table[outputs - 1][width - 1];
 }
 
-/// The first row in [0, out_h] whose tap lies at or below input row `limit`.
+/// The first output row in [0, out_h] whose tap lies at or after input row `limit`.
 int first_row(const FewGeometry& g, int tap, int limit) {
   const int distance = limit - tap * g.height.dilation + g.height.begin;
   return distance <= 0 ? 0 : (distance + g.height.stride - 1) / g.height.stride;
@@ -244,7 +244,7 @@ void few_join(const float* sums, int tasks, std::int64_t count, float* dw, std::
   for (std::int64_t i = first; i < last; ++i) {
     Vec total = load(sums + i * kLanes);
     for (int task = 1; task < tasks; ++task) total += load(sums + (task * count + i) * kLanes);
-    // In a tree: short fusion groups and small errors.
+    // Pairwise, for short dependency chains and small errors.
     float lane[kLanes];
     store(lane, total);
     for (int width = kLanes / 2; width > 0; width /= 2)

@@ -6,7 +6,7 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// Where all stands alike its loops ask nothing.
+/// If all operands have the same storage, the loops need no branches.
 template <class X, class Z, class Add, class Y>
 void affine(const AffineBlock& block, const float* a, const float* b, const float* c, const Relu& relu,
             std::int64_t count, X x, Z z, Add add, Y y) {
@@ -23,12 +23,12 @@ void affine(const AffineBlock& block, const float* a, const float* b, const floa
 template <class Y, class Factor>
 void add_all(ChannelSums& sums, const float* y, const float* factor, std::int64_t count, bool first, Y get,
              Factor get_factor) {
-  constexpr std::int64_t kTile = 256;  // pixels that are summed up in floats
+  constexpr std::int64_t kTile = 256;  // pixels summed in floats
   if (first) store(sums.pivot, get.get(y, 0));
   const Vec pivot = load(sums.pivot);
   for (std::int64_t tile = 0; tile < count; tile += kTile) {
     const std::int64_t end = count - tile < kTile ? count : tile + kTile;
-    Vec sum[2] = {}, product[2] = {};  // two fusion groups: one would wait for its own additions
+    Vec sum[2] = {}, product[2] = {};  // two accumulators: one would wait for its own additions
     const auto add = [&](std::int64_t pixel, int group) {
       Vec value = get.get(y, pixel * kLanes), other = value - pivot;
       if (factor)

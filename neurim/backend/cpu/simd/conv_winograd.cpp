@@ -12,20 +12,19 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// Output pixels and points along an axis: 0, two pairs of opposite numbers, and infinity. Those of gradients; the
-/// others come in tiles of two pixels too, with the points 0, 1, -1 and infinity.
+/// The tile size and interpolation points along an axis: 0, two pairs of opposite numbers, and infinity. The forward
+/// pass also has tiles of two pixels, with the points 0, 1, -1 and infinity.
 constexpr int kSize = kWinogradTile, kPoints = kSize + 2, kOpposites = 2, kBlock = kLanes * kLanes;
-/// The positive ones: few bits each, so that multiplying by them rounds little, and spread so that their powers stay
-/// near one. The results are about as exact as a direct sum; with 1 and 2, as in the paper, the error is twice as
-/// large.
+/// The positive points. They have few bits, so that products with them round little, and their powers stay near one.
+/// The error is about that of a direct sum; with 1 and 2, as in the paper, it is twice as large.
 constexpr std::array<double, kOpposites> kPositive{0.625, 1.5};
 
-/// The numbers of the transforms, by pair of opposite points.
+/// The coefficients of the transforms, by pair of opposite points.
 struct Numbers {
   float point[kOpposites]{}, square[kOpposites]{}, power[kOpposites][kSize]{};  ///< and powers from 0 on
-  float squares = 0, product = 0;                                               ///< the squares' sum and product
+  float squares = 0, product = 0;                                               ///< the sum and product of the squares
   float zero = 0, scale[kOpposites]{}, odd[kOpposites]{},
-        even[kOpposites]{};  ///< 1 over a point's distances from the others; by a, a²
+        even[kOpposites]{};  ///< 1 / product of a point's distances to the others, times powers of the point: 1, a, a^2
 
   constexpr Numbers() {
     for (std::size_t p = 0; p < kOpposites; ++p) {
@@ -46,9 +45,9 @@ struct Numbers {
 };
 constexpr Numbers kNumbers;
 
-// The transforms along one axis. The row of a point a of the input's transform is the product of (z - b) over the other
-// finite points b, that of infinity the product over all; opposite points share its even and its odd part. Inline
-// always: their arrays are registers.
+// The transforms along one axis. The row of a point a in the input transform is the product of (z - b) over the other
+// finite points b; that of infinity is the product over all. Opposite points share the even and the odd part. Always
+// inlined, so that the arrays are registers.
 
 [[gnu::always_inline]] inline void input(const Vec (&d)[kPoints], Vec (&v)[kPoints]) {
   v[0] = d[4] - kNumbers.squares * d[2] + kNumbers.product * d[0];
@@ -88,7 +87,7 @@ constexpr Numbers kNumbers;
   u[3] = g[2];
 }
 
-/// The transposed of weights().
+/// The transpose of weights().
 [[gnu::always_inline]] inline void weights_grad(const Vec (&u)[kPoints], Vec (&g)[3]) {
   g[0] = kNumbers.zero * u[0], g[1] = Vec{}, g[2] = u[5];
 #pragma GCC unroll 2
@@ -113,7 +112,7 @@ constexpr Numbers kNumbers;
   y[1] = m[1] - m[2] + m[3];
 }
 
-/// The transposed of output().
+/// The transpose of output().
 [[gnu::always_inline]] inline void output_grad(const Vec (&y)[kSize], Vec (&m)[kPoints]) {
   m[0] = y[0], m[5] = y[3];
 #pragma GCC unroll 2
@@ -125,7 +124,7 @@ constexpr Numbers kNumbers;
   }
 }
 
-/// The tiles of a run, one after the other.
+/// The tiles of a run, in order.
 struct Place {
   const WinogradShape& shape;
   std::int64_t image, row, column;
@@ -143,7 +142,7 @@ struct Place {
   }
 };
 
-/// How values at the points are written.
+/// How values at the points are stored.
 struct Floats {
   static constexpr int kWords = kLanes;
   static void put(float* at, Vec v) { store(at, v); }
@@ -154,7 +153,7 @@ struct Pairs {
   static void put(float* at, Vec v) { Kind::store(at, v); }
 };
 
-/// A tile of (m + 2)² pixels from element `first` of x on, rows `stride` elements apart, to its values at the points.
+/// Transforms a tile of (m + 2)^2 pixels from element `first` of x, rows `stride` elements apart.
 template <class Pixels, class Values, int kSize>
 void input_tile(const float* x, std::int64_t first, std::int64_t stride, float* v, std::int64_t plane) {
   constexpr int kPoints = kSize + 2;
@@ -211,8 +210,7 @@ void input_in_tiles(const WinogradShape& shape, const WinogradTiles& tiles, cons
   });
 }
 
-/// Adds to m, at one row of points of T tiles, the products of one block of the input; meanwhile the weights `ahead`
-/// are fetched.
+/// Adds the products of one input block to m, for one row of points of T tiles. Prefetches the weights `ahead`.
 template <int row, int T>
 void add_row(const WinogradTiles& tiles, const float* v, const float* w, const float* ahead, float* m) {
   constexpr int kTaps = 9;
@@ -251,7 +249,7 @@ void add_rows(std::integer_sequence<int, row...>, const WinogradTiles& tiles, co
   (add_row<row, T>(tiles, v, w, ahead, m), ...);
 }
 
-/// All rows.
+/// The same for all rows of points.
 template <int T>
 void add_points(const WinogradTiles& tiles, const float* v, const float* w, const float* ahead, float* m) {
   add_rows<T>(std::make_integer_sequence<int, kPoints>(), tiles, v, w, ahead, m);
@@ -286,12 +284,12 @@ void weights_of_tiles(const float* w, bool flipped, std::int64_t first, std::int
     }
 }
 
-template <int kSize, class Y, class Add, class Gate, class Factor>
+template <int kSize, class Y, class Add, class Mask, class Factor>
 void output_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue,
-                  std::int64_t first, std::int64_t last, float* y, Y result, Add added, Gate gates, Factor factors) {
+                  std::int64_t first, std::int64_t last, float* y, Y result, Add added, Mask masks, Factor factors) {
   constexpr int kPoints = kSize + 2;
   const std::int64_t pixels = s.out_height * s.out_width;
-  const Vec most = splat(epilogue.relu.most), gate_most = splat(epilogue.gate_most);
+  const Vec most = splat(epilogue.relu.most), mask_most = splat(epilogue.mask_most);
   for (std::int64_t block = first; block < last; ++block) {
     const Vec bias = epilogue.bias ? load(epilogue.bias + block * kLanes) : Vec{};
     Place at(s, tiles.first);
@@ -321,7 +319,7 @@ void output_tiles(const WinogradShape& s, const WinogradTiles& tiles, const floa
           Vec value = out[j] + bias;
           if (epilogue.add) value += added.get(epilogue.add, pixel);
           if (epilogue.relu.on) value = limited(value, Vec{}, most);
-          if (epilogue.gate) value = gated(value, gates.get(epilogue.gate, pixel), gate_most);
+          if (epilogue.mask) value = masked(value, masks.get(epilogue.mask, pixel), mask_most);
           result.put(y, pixel, value);
           if (!epilogue.sums) continue;
           if (epilogue.first && t == 0 && i == 0 && j == 0) store(epilogue.sums[block].pivot, value);
@@ -337,17 +335,17 @@ void output_tiles(const WinogradShape& s, const WinogradTiles& tiles, const floa
   }
 }
 
-/// Where all stands alike its loops ask nothing.
+/// If all operands have the same storage, the loops need no branches.
 template <int kSize>
 void output_in_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue,
                      std::int64_t first, std::int64_t last, float* y) {
   const StorageDtype half = epilogue.rounds;
   const ConvEpilogue& e = epilogue;
-  if (stands_as(half, e.add, e.add_rounded) && stands_as(half, e.gate, e.gate_rounded) &&
+  if (stands_as(half, e.add, e.add_rounded) && stands_as(half, e.mask, e.mask_rounded) &&
       stands_as(half, e.factor, e.factor_rounded))
     with_places(half, [&](auto all) { output_tiles<kSize>(s, tiles, m, e, first, last, y, all, all, all, all); });
   else
-    output_tiles<kSize>(s, tiles, m, e, first, last, y, Stored{half}, Stored{e.add_rounded}, Stored{e.gate_rounded},
+    output_tiles<kSize>(s, tiles, m, e, first, last, y, Stored{half}, Stored{e.add_rounded}, Stored{e.mask_rounded},
                         Stored{e.factor_rounded});
 }
 
@@ -375,7 +373,7 @@ void winograd_multiply(const WinogradShape& shape, const WinogradTiles& tiles, c
 void winograd_multiply_few(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* w,
                            std::int64_t first, std::int64_t last, float* m) {
   constexpr decltype(&add_points<1>) kOfTiles[] = {add_points<1>, add_points<2>, add_points<3>,
-                                                   add_points<4>};  // as registers allow
+                                                   add_points<4>};  // as many as the registers hold
   static_assert(kFewTiles <= 2 * std::size(kOfTiles));
   const std::int64_t groups = tiles.count > std::ssize(kOfTiles) ? 2 : 1;
   for (std::int64_t block = first; block < last; ++block, m += tiles.count * kLanes) {
@@ -448,7 +446,7 @@ void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles,
                              .dy_block = rows * kLanes,
                              .weight_block = kBlock,
                              .pairs = pairs};
-  const auto round = [&](float* at, std::int64_t blocks) {  // in place: pairs lie no later than what they are made of
+  const auto round = [&](float* at, std::int64_t blocks) {  // in place: a pair never lies after its source
     for (std::int64_t block = 0; block < blocks; ++block)
       pair_rows(pairs, at + block * tiles.count * kLanes, kLanes, 0, tiles.count, tiles.count, kLanes,
                 at + block * rows * kLanes);

@@ -11,8 +11,7 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// The outputs [first, last) of an axis at which a place of the kernel lies inside the input, at o * stride +
-/// offset.
+/// The outputs [first, last) of an axis for which a kernel tap lies inside the input, at o * stride + offset.
 struct Reach {
   std::int64_t first, last, offset;
 };
@@ -25,8 +24,8 @@ Reach reach(const DepthwiseShape& s, int axis, std::int64_t place) {
   return {std::min(first, count), std::min(last, count), offset};
 }
 
-/// Adds one image's sums for the columns [column, column + kColumns) of a kernel row to dw. Where all columns
-/// lie inside the input, each dy is read once for all of them.
+/// Adds one image's sums to dw for the columns [column, column + kColumns) of a kernel row. Where all columns lie
+/// inside the input, each dy is read once for all of them.
 template <int kColumns>
 void add_columns(const DepthwiseShape& s, const float* dy, const float* x, float* dw, std::int64_t row,
                  std::int64_t column) {
@@ -65,7 +64,7 @@ void add_columns(const DepthwiseShape& s, const float* dy, const float* x, float
 using AddColumns = void (*)(const DepthwiseShape&, const float*, const float*, float*, std::int64_t, std::int64_t);
 constexpr AddColumns kAddColumns[] = {add_columns<1>, add_columns<2>, add_columns<3>, add_columns<4>,
                                       add_columns<5>, add_columns<6>, add_columns<7>};
-constexpr std::int64_t kMost = 7;  // sums that stay in registers
+constexpr std::int64_t kMost = 7;  // sums that fit in registers
 
 template <class V>
 struct RegisterOf {
@@ -76,21 +75,21 @@ struct RegisterOf<Twice<StorageDtype>> : RegisterOf<StorageDtype> {};
 using OneRegister = typename RegisterOf<Vec>::type;  ///< one register of a vector
 constexpr int kRegister = sizeof(OneRegister) / sizeof(float);
 
-constexpr int kGroup = 8;  // outputs side by side whose sums stay in registers
+constexpr int kGroup = 8;  // neighbouring outputs whose sums fit in registers
 
-/// The rows and columns of the kernel that lie inside the input for an output.
+/// The kernel rows and columns that lie inside the input for an output.
 struct Taps {
   std::int64_t first_row, last_row, first_column, last_column;
 };
 
-/// `kCount` outputs side by side, a register of their lanes at a time; x points to where the first one's kernel begins,
-/// be it outside. kColumns, kStride: of kernels without dilation all of whose columns lie inside, a row of which stays
-/// in registers, so that each number of x is read once for all outputs that it counts in; 0: as shape and taps say.
+/// Computes `kCount` neighbouring outputs, one register of their lanes at a time. x is the input at the first one's
+/// first tap, which may lie outside. kColumns and kStride are set for undilated kernels whose columns all lie inside:
+/// then a kernel row of weights stays in registers and each x is read once for all outputs that use it. 0: any, from
+/// shape and taps.
 template <class Places, int kColumns, int kStride, int kCount>
 void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const float* weight, const float* bias,
               const Relu& relu, float* y) {
-  constexpr bool kWhole = kRegister == kLanes ||
-                          std::is_same_v<Places, Exact>;  // else they are rounded where all lanes are there
+  constexpr bool kWhole = kRegister == kLanes || std::is_same_v<Places, Exact>;  // 16-bit storage needs all 16 lanes
   [[maybe_unused]] alignas(64) float made[kWhole ? 1 : kCount * kLanes];
   const std::int64_t step = s.stride[1] * kLanes, apart = s.dilation[1] * kLanes;
   for (int lane = 0; lane < kLanes; lane += kRegister) {
@@ -139,7 +138,7 @@ void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const f
     for (int p = 0; p < kCount; ++p) Places::put(y, p * s.y_step * kLanes, load(made + p * kLanes));
 }
 
-/// For 1 to kGroup outputs.
+/// The functions for 1 to kGroup outputs.
 using AddTaps = std::array<void (*)(const DepthwiseShape&, const Taps&, const float*, const float*, const float*,
                                     const Relu&, float*),
                            kGroup>;
@@ -163,18 +162,18 @@ const AddTaps& add_taps_of(const DepthwiseShape& s) {
                     : kAddTaps<Places, 0, 0>;
 }
 
-/// Of the places along an axis those [first, last) that lie inside the input for output `at`.
+/// The taps [first, last) of an axis that lie inside the input for output `at`.
 void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& first, std::int64_t& last) {
   const std::int64_t size = axis == 0 ? s.height : s.width, begin = at * s.stride[axis] - s.pad[axis],
                      step = s.dilation[axis], all = s.kernel[axis];
-  // Most outputs have all of them, and divisions would take as long as a short row.
+  // Most outputs have all taps; the divisions would take as long as a short row.
   first = begin >= 0 ? 0 : std::min((-begin + step - 1) / step, all);
   last = begin + (all - 1) * step < size ? all : begin < size ? (size - 1 - begin) / step + 1 : 0;
   last = std::max(first, last);
 }
 
-/// The outputs [begin, end) of a row, which all have these taps, in groups of about one size; `row`: where the kernel
-/// of the first output of the whole row begins.
+/// Computes the outputs [begin, end) of a row, all with these taps, in groups of nearly equal size. `row` is the input
+/// at the first tap of the row's first output.
 template <class Places>
 void add_row(const DepthwiseShape& s, const Taps& taps, const AddTaps& add, const float* row, std::int64_t begin,
              std::int64_t end, const float* weight, const float* bias, const Relu& relu, float* y) {
@@ -186,9 +185,9 @@ void add_row(const DepthwiseShape& s, const Taps& taps, const AddTaps& add, cons
   }
 }
 
-// Kernels of 3x3 in the main: nine weights stay in registers, and what is read counts in three outputs at once.
+// 3x3 kernels: the nine weights stay in registers, and each value read is used for three outputs.
 
-/// Whether it is one: all columns inside but the first and the last, by one pixel.
+/// Whether this is a 3x3 kernel whose columns all lie inside, except the first and the last by one pixel.
 template <class Places>
 bool slides(const DepthwiseShape& s) {
   const std::int64_t last = (s.out_width - 1) * s.stride[1] + 2 - s.pad[1];
@@ -197,14 +196,14 @@ bool slides(const DepthwiseShape& s) {
          last <= s.width;
 }
 
-/// Outputs of a row whose last column lies inside, too.
+/// The outputs of a row whose last column lies inside too.
 std::int64_t whole(const DepthwiseShape& s) {
   const std::int64_t rest = s.width + s.pad[1] - 3;
   return rest < 0 ? 0 : std::min(rest / s.stride[1] + 1, s.out_width);
 }
 
-/// A row of outputs, `full` of them whole, of the `kRows` rows of the kernel that lie inside; `pitch`: floats between
-/// those of x.
+/// Computes a row of outputs, `full` of them whole, with `kRows` kernel rows inside the input. `pitch`: floats between
+/// rows of x.
 template <class Places, int kStride, int kRows>
 void slide_row(const DepthwiseShape& s, std::int64_t full, const float* x, std::int64_t pitch, const float* weight,
                const float* bias, const Relu& relu, float* y) {
@@ -218,7 +217,7 @@ void slide_row(const DepthwiseShape& s, std::int64_t full, const float* x, std::
 #pragma GCC unroll 3
       for (int column = 0; column < 3; ++column)
         weights[row][column] = load_as<OneRegister>(weight + (row * 3 + column) * kLanes + lane);
-    // Sums of the next output and of the one after it, whose first columns are behind.
+    // The sums of the next output and of the one after it.
     OneRegister next = start, after = start;
     const float* from = x + lane;
     const auto add = [&](std::int64_t column, auto to) {
@@ -259,7 +258,7 @@ void slide_row(const DepthwiseShape& s, std::int64_t full, const float* x, std::
   }
 }
 
-/// `row`: where the first output's kernel begins.
+/// `row` is the input at the first output's first tap.
 template <class Places>
 void slide(const DepthwiseShape& s, std::int64_t full, const Taps& taps, const float* row, const float* weight,
            const float* bias, const Relu& relu, float* y) {
@@ -274,8 +273,7 @@ void slide(const DepthwiseShape& s, std::int64_t full, const Taps& taps, const f
   kRuns[s.stride[1] - 1][taps.last_row - taps.first_row](s, full, x, pitch, factors, bias, relu, y);
 }
 
-/// Adds to the gradients of `kRows` rows of the kernel, from dw on, what `rows` rows of outputs give that all meet
-/// those.
+/// Adds the products of `rows` rows of outputs to the gradients of `kRows` kernel rows, from dw on.
 template <int kStride, int kRows>
 void sum_rows(const DepthwiseShape& s, const float* dy, const float* x, std::int64_t rows, float* dw) {
   const std::int64_t full = whole(s), pitch = s.dilation[0] * s.width * kLanes;
@@ -305,7 +303,7 @@ void sum_rows(const DepthwiseShape& s, const float* dy, const float* x, std::int
   }
 }
 
-/// One image's sums.
+/// Adds one image's sums.
 void sum_all(const DepthwiseShape& s, const float* dy, const float* x, float* dw) {
   using Run = void (*)(const DepthwiseShape&, const float*, const float*, std::int64_t, float*);
   static constexpr Run kRuns[2][3] = {{sum_rows<1, 1>, sum_rows<1, 2>, sum_rows<1, 3>},
@@ -328,7 +326,7 @@ void sum_all(const DepthwiseShape& s, const float* dy, const float* x, float* dw
   }
 }
 
-/// Places: how y stands.
+/// Storage: that of y.
 template <class Places>
 void add_rows(const DepthwiseShape& s, StorageDtype x_rounded, const float* x, std::int64_t x_row, const float* weight,
               const float* bias, const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {

@@ -1,8 +1,8 @@
-// Products of f16 by AVX512-FP16's instructions, which multiply and add 32 numbers of 11 bits where those of floats
-// take 16 of 24. A sum of many such would lose digits: each lane takes some products, then what it has is added to a
+// Products of f16 with AVX512-FP16 instructions, which multiply and add 32 values of 11 bits at once where float
+// instructions take 16 of 24. Long sums would lose digits, so a lane takes kShort products and its total is added to a
 // float.
 #if defined(__AVX512F__)
-#ifndef NEURIM_PRODUCT  // tests have others, that do without these instructions
+#ifndef NEURIM_PRODUCT  // tests define it empty and emulate the instructions
 #define NEURIM_PRODUCT __attribute__((target("avx512fp16")))
 #endif
 #include "neurim/backend/cpu/simd/product.h"
@@ -11,10 +11,10 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// A sum has two lanes for each output channel, of the first and of the second numbers of the pairs.
+/// A sum has two lanes for each output channel: of the pairs' first and second values.
 struct NativeF16Pairs : Factors<kLanes / 2, F16> {
-  /// Two blocks of a 3x3 kernel. What such sums of random terms lose is 0.15 % of their std, where rounding the factors
-  /// to bf16 costs 0.24 %; a block of a larger kernel is one sum all the same: 0.26 % of one of 7x7.
+  /// Two blocks of a 3x3 kernel. Sums of this length of random terms lose 0.15 % of their std; rounding the factors to
+  /// bf16 costs 0.24 %. A block of a larger kernel still is one sum: 0.26 % for 7x7.
   static constexpr int kShort = 144;
 
   static Vec weights(const float* at) { return load(at); }

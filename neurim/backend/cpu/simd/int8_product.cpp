@@ -8,7 +8,7 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// Of each row sums[row][16] the real numbers, before they are limited.
+/// Scales the i32 sums of a row to floats, before rounding and limiting.
 template <bool adds>
 inline Vec real_of(const Vec& sum, std::int64_t at, const ByteEpilogue& epilogue) {
   const Vec v = floats_of(bits_of(sum)) * load(epilogue.scale) + load(epilogue.bias);
@@ -16,7 +16,7 @@ inline Vec real_of(const Vec& sum, std::int64_t at, const ByteEpilogue& epilogue
   return v + (load_bytes(epilogue.add + at, epilogue.add_flip) - epilogue.add_zero) * epilogue.add_scale;
 }
 
-/// Rows of sums, one behind the other, wherever they are written.
+/// Writes rows of sums, which are contiguous, to rows of y that are `y_row` apart.
 void finish(const float* sums, std::int64_t rows, std::int64_t y_row, const ByteEpilogue& epilogue, void* y) {
   const int lanes = static_cast<int>(std::min<std::int64_t>(kLanes, epilogue.channels)),
             written = epilogue.cut ? lanes : kLanes;
@@ -39,11 +39,11 @@ void finish(const float* sums, std::int64_t rows, std::int64_t y_row, const Byte
     const Vec v = min(most, real(row));
     std::uint8_t four[4 * kLanes];
     bytes.store(four, {v, v, v, v});
-    std::memcpy(static_cast<std::uint8_t*>(y) + row * y_row, four, static_cast<std::size_t>(written));
+    std::memcpy(static_cast<std::uint8_t*>(y) + row * y_row, four, written);
   }
 }
 
-/// The same of sums in registers, of bytes that lie one behind the other.
+/// The same for sums in registers and contiguous output bytes.
 template <bool adds, int T>
 [[gnu::always_inline]] inline void put_rows(const Vec (&sums)[T], const ByteEpilogue& epilogue, std::uint8_t* to) {
   const Vec most = splat(epilogue.most);
@@ -61,12 +61,12 @@ template <bool adds, int T>
     } else {
       std::uint8_t last[4 * kLanes];
       bytes.store(last, rows);
-      std::memcpy(to + t * kLanes, last, static_cast<std::size_t>((T - t) * kLanes));
+      std::memcpy(to + t * kLanes, last, (T - t) * kLanes);
     }
   }
 }
 
-/// The same of any form.
+/// The same for any epilogue.
 template <int T>
 [[gnu::always_inline]] inline void finish_in_registers(const Vec (&sums)[T], const ByteEpilogue& epilogue,
                                                        std::int64_t y_row, void* y) {
@@ -80,7 +80,7 @@ template <int T>
   epilogue.add ? put_rows<true>(sums, epilogue, to) : put_rows<false>(sums, epilogue, to);
 }
 
-/// The same of sums in memory.
+/// The same for sums in memory.
 template <int T>
 void results_of(const std::int32_t* sums, const ByteEpilogue& epilogue, void* y) {
   Vec rows[T];
@@ -89,11 +89,11 @@ void results_of(const std::int32_t* sums, const ByteEpilogue& epilogue, void* y)
   finish_in_registers(rows, epilogue, kLanes, y);
 }
 
-/// Factors that are bytes, so many words a row.
+/// Byte factors with `words` words a row.
 template <int words>
 struct ByteFactors : Factors<words> {
   using Epilogue = ByteEpilogue;
-  /// Of block number `block` behind those that x's epilogue begins with.
+  /// Writes block `block`, counted from where the epilogue begins.
   template <int T>
   [[gnu::always_inline]] static void finish(const Vec (&sums)[T], const BlockProduct& shape,
                                             const ByteEpilogue& epilogue, int block, float* y) {
@@ -106,7 +106,7 @@ struct ByteFactors : Factors<words> {
   }
 };
 
-// Sums of i32 plus products with *x of pairs of 16 bits; in assembly as plus_product() in block_product.cpp.
+// i32 sums + products with *x of pairs of i16, in assembly for the reason of plus_product() in block_product.cpp.
 #if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 [[gnu::always_inline]] inline Vec plus_products_of_shorts(const Vec& sum, const float* x, const Vec& weight) {
   HalfVector lo = sum.lo, hi = sum.hi, value, product;
@@ -136,7 +136,7 @@ struct ShortPairs : ByteFactors<kLanes / 2> {
     return plus_products_of_shorts(sum, x, row);
   }
 };
-/// The same, of which the sums are wanted.
+/// The same, but returns the sums.
 struct SumsOfPairs : ShortPairs {
   template <int T>
   [[gnu::always_inline]] static void finish(const Vec (&sums)[T], const BlockProduct&, const ByteEpilogue&, int,
@@ -152,7 +152,7 @@ constexpr int kChannelRows = 28;
 constexpr int kChannelRows = 6;
 #endif
 
-/// Words of one channel each, in all lanes of x.
+/// Words of one channel each, broadcast from x.
 struct ChannelShorts : ShortPairs {
   static Vec multiply(Vec sum, Vec row, Vec x) { return add_products_of_shorts(sum, row, x); }
 };
@@ -183,7 +183,7 @@ constexpr std::array<ChannelProduct, sizeof...(T)> channel_products(std::integer
   return {product_of_channels<F, T + 1>...};
 }
 
-/// The pairs of 16 channels that two pixels are, in 16 bits and less `zero`.
+/// Interleaves 16 channels of two pixels, as i16 less `zero`.
 inline void pair_pixels(const std::uint8_t* first, const std::uint8_t* second, std::uint8_t zero, std::uint8_t* to) {
 #if defined(__AVX2__)
   const __m128i a = load_16(first), b = load_16(second);
@@ -202,7 +202,7 @@ inline void pair_pixels(const std::uint8_t* first, const std::uint8_t* second, s
 }
 
 #if defined(__AVX512BW__)
-/// The quads of 16 channels that the bytes of four pixels are, which lie `apart`.
+/// Interleaves 16 channels of four pixels, whose bytes are `apart` from each other.
 inline void transpose_pixels(const std::uint8_t* from, std::int64_t apart, std::uint8_t* to) {
   std::uint8_t pixels[4 * kLanes];
   if (apart != 1) {
@@ -217,7 +217,7 @@ inline void transpose_pixels(const std::uint8_t* from, std::int64_t apart, std::
 }
 #endif
 
-/// each_group() with what stands behind the sums from its first row on, and where the results go.
+/// each_group() that also advances the epilogue and the output pointer.
 template <class Each>
 void each_group_of_bytes(std::int64_t rows, std::int64_t most, const ByteEpilogue& epilogue, void* y, Each each) {
   each_group(rows, most, [&](std::int64_t begin, std::int64_t end) {

@@ -6,7 +6,7 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-constexpr int kSide = 4;  // points along an axis, and the pixels that a tile reads
+constexpr int kSide = 4;  // points along an axis; also the pixels that a tile reads
 
 [[gnu::always_inline]] inline void input(const Shorts& a, const Shorts& b, const Shorts& c, const Shorts& d,
                                          Shorts (&v)[kSide]) {
@@ -16,7 +16,7 @@ constexpr int kSide = 4;  // points along an axis, and the pixels that a tile re
   v[3] = d - b;
 }
 
-/// The values along a column.
+/// Transforms one column of a tile.
 [[gnu::always_inline]] inline void column(const ByteRowsOfTiles& x, std::int64_t number, Shorts (&v)[kSide]) {
   Shorts pixels[kSide];
 #pragma GCC unroll 4
@@ -26,7 +26,7 @@ constexpr int kSide = 4;  // points along an axis, and the pixels that a tile re
   input(pixels[0], pixels[1], pixels[2], pixels[3], v);
 }
 
-/// Of a row or a column of points.
+/// Transforms one row or column of points back.
 [[gnu::always_inline]] inline void output(const IVec& a, const IVec& b, const IVec& c, const IVec& d, IVec& first,
                                           IVec& second) {
   first = a + ((b + c) >> 1);

@@ -1,6 +1,6 @@
-// Elementary functions of floats, written so that the compiler turns a loop over them into vector code on
-// every instruction set: no branches, no calls. Denormal numbers count as zero, as in every compute thread.
-// The polynomials are minimax fits (Lawson's algorithm) with errors below half an ulp, where nothing else is said.
+// Elementary functions of floats. They have no branches and no calls, so that the compiler vectorizes a loop over them
+// on every instruction set. Denormal numbers count as zero, as in every compute thread. The polynomials are minimax
+// fits (Lawson's algorithm) with errors below half an ulp unless a comment gives another bound.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace neurim::cpu::NEURIM_ISA {
 inline constexpr float kInfinity = __builtin_inff();
 inline constexpr float kNaN = __builtin_nanf("");
 
-inline constexpr float kRound = 0x1.8p23f;  ///< adding it rounds to an integer, which stands in the lowest bits
+inline constexpr float kRound = 0x1.8p23f;  ///< adding it rounds to an integer, which is then in the lowest bits
 
-/// A number of f16.
+/// Converts the bits of an f16.
 inline float float_of_f16(std::uint16_t bits) {
   const std::uint32_t body = bits & 0x7fffu;
   const float small = static_cast<float>(static_cast<std::int32_t>(body)) * 0x1p-24f;
@@ -30,13 +30,13 @@ inline float power_of_two(float rounded) {
   return std::bit_cast<float>(0x3f800000u + (std::bit_cast<std::uint32_t>(rounded) << 23));
 }
 
-/// e^x = 2^n * (1 + tail), `rounded` being n + kRound.
+/// e^x = 2^n * (1 + tail); `rounded` is n + kRound.
 struct Exponential {
   float rounded, tail;
 };
 inline Exponential exponential(float x) {
   const float rounded = x * 0x1.715476p0f + kRound, n = rounded - kRound;
-  // log(2) in two parts, the first of so few bits that its product with n is exact.
+  // log(2) in two parts; the first has so few bits that its product with n is exact.
   const float r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
   const float p = 0.5f + r * (0.166665182f + r * (0.041666206f + r * (0.0083688898f + r * 0.00139504892f)));
   return {rounded, r + r * r * p};
@@ -44,7 +44,7 @@ inline Exponential exponential(float x) {
 
 inline float exp_of(float x) {
   const Exponential e = exponential(x < -104.f ? -104.f : x > 89.f ? 89.f : x);
-  // Two factors reach what one cannot say.
+  // Two factors, because 2^n alone overflows or underflows before e^x does.
   const float half = (e.rounded - kRound) * 0.5f + kRound, rest = e.rounded - (half - kRound);
   return (1 + e.tail) * power_of_two(half) * power_of_two(rest);
 }
@@ -55,7 +55,7 @@ inline float exp_within(float x) {
   return (1 + e.tail) * power_of_two(e.rounded);
 }
 
-/// e^x for x up to 0; 0 below -87, where it is no normal number.
+/// e^x for x <= 0; below -87, where it would be denormal, 0.
 inline float exp_below(float x) {
   const float y = exp_within(x < -87.f ? -87.f : x);
   return x < -87.f ? 0.f : y;
@@ -69,7 +69,7 @@ inline float exp2_of(float x) {
   return (1 + r * p) * power_of_two(rounded);
 }
 
-/// e^x - 1, exact near 0; for x above 87 the largest it can say.
+/// e^x - 1, exact near 0; x above 87 counts as 87.
 inline float expm1_of(float x) {
   const Exponential e = exponential(x < -88.f ? -88.f : x > 87.f ? 87.f : x);
   const float power = power_of_two(e.rounded);
@@ -78,7 +78,7 @@ inline float expm1_of(float x) {
 
 inline float log_of(float x) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
-  // The power that leaves a mantissa in [sqrt(1/2), sqrt(2)).
+  // The exponent that leaves a mantissa in [sqrt(1/2), sqrt(2)).
   const std::int32_t power = static_cast<std::int32_t>(bits - 0x3f3504f3u) >> 23;
   const float f = std::bit_cast<float>(bits - (static_cast<std::uint32_t>(power) << 23)) - 1;
   const float p = 0.333333313f +
@@ -92,22 +92,22 @@ inline float log_of(float x) {
   return x < 0x1p-126f ? small : x < kInfinity ? y : x;
 }
 
-/// log(1 + x) for x in [0, 1]: what rounding 1 + x loses comes back to first order.
+/// log(1 + x) for x in [0, 1], with a first-order correction for the rounding of 1 + x.
 inline float log1p_of(float x) {
   const float whole = 1 + x;
   return log_of(whole) + (x - (whole - 1)) / whole;
 }
 
-/// 1 + e^-x to 4e-7 of it, above -10 to 2e-7; with fused products by a shorter polynomial than that of e^x, as what is
-/// added to 1 may lose a digit. Infinity where its inverse is no normal number. x outside [-89, 87] counts as the
-/// nearer of these, which whole numbers find sooner: the bits of floats of one sign are in their order. So does NaN:
-/// what is made of this has to be NaN by another factor.
+/// 1 + e^-x with a relative error of 4e-7, above x = -10 of 2e-7. With FMA the polynomial is shorter than that of e^x,
+/// since adding 1 hides the last digit. Infinity where the inverse would be denormal. Clamps x to [-89, 87] by integer
+/// comparisons, which are faster: floats of one sign compare like their bits. NaN is clamped too, so callers have to
+/// bring NaN in by another factor.
 inline float sigmoid_inverse(float x) {
   const std::int32_t bits = std::bit_cast<std::int32_t>(x), most = std::bit_cast<std::int32_t>(87.f);
   const std::uint32_t below = static_cast<std::uint32_t>(bits < most ? bits : most),
                       least = std::bit_cast<std::uint32_t>(-89.f);
   const float y = std::bit_cast<float>(below < least ? below : least);
-#if defined(__FMA__)  // the product is not rounded, in builds that optimize little neither: log(2) needs no second part
+#if defined(__FMA__)  // FMA does not round the product, so log(2) needs no second part, even without optimization
   const float rounded = y * -0x1.715476p0f + kRound, r = __builtin_fmaf(rounded - kRound, -0x1.62e43p-1f, -y);
   const float p = 0.999999702f + r * (0.499991447f + r * (0.166676402f + r * (0.0418983921f + r * 0.00829022937f)));
   return 1 + (1 + r * p) * power_of_two(rounded);
@@ -122,12 +122,12 @@ inline float sigmoid_of(float x) {
 
 inline float tanh_of(float x) {
   const float size = __builtin_fabsf(x);
-  const Exponential e = exponential(size > 10.f ? 20.f : 2 * size);  // beyond 10 the quotient is 1
+  const Exponential e = exponential(size > 10.f ? 20.f : 2 * size);  // above 10 the quotient rounds to 1
   const float power = power_of_two(e.rounded), more = power * e.tail + (power - 1);
   return __builtin_copysignf(more / (more + 2), x);
 }
 
-/// Below 1 a polynomial; above, log(1 - erf) is one.
+/// A polynomial below 1; above, 1 - e^polynomial.
 inline float erf_of(float x) {
   const float size = x < 0 ? -x : x, square = x * x;
   const float near = x +
@@ -147,9 +147,9 @@ inline float erf_of(float x) {
   return size < 1 ? near : x < 0 ? -far : x > 0 ? far : x;
 }
 
-/// Of a normal distribution, z = |x| stds from its middle, at most 10: the share beyond z is power * ratio, power =
-/// e^(-z^2 / 2) and ratio a polynomial of 1 / (1 + 0.34 z), to 4e-7 of it. Its terms are added in pairs (Estrin's
-/// scheme): one after the other they would take longer than all that a processor looks ahead.
+/// The upper tail of the standard normal distribution at z = min(|x|, 10): power * ratio with power = e^(-z^2 / 2) and
+/// ratio a polynomial of 1 / (1 + 0.34 z), with a relative error of 4e-7. Evaluated by Estrin's scheme: Horner's chain
+/// of dependent operations would stall the pipeline.
 struct NormalTail {
   float z, power, ratio;
   explicit NormalTail(float x) {

@@ -7,14 +7,14 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// The sum over [0, n) of f, which makes 16 values of so many numbers of each row. After kSumBlock additions go on in a
+/// The sum over [0, n) of f, a function of 16 values of each row. Every kSumBlock additions, the floats are added to a
 /// double.
 template <class F, class... Row>
 double sum_over(std::int64_t n, F f, const Row*... rows) {
   double total = 0;
   for (std::int64_t begin = 0; begin < n; begin += kSumBlock) {
     const std::int64_t end = n - begin < kSumBlock ? n : begin + kSumBlock;
-    Vec even{}, odd{};  // two, as an addition has to wait for the one before
+    Vec even{}, odd{};  // two accumulators, since an addition waits for the one before
     std::int64_t i = begin;
     for (; i + 2 * kLanes <= end; i += 2 * kLanes) even += f(load(rows + i)...), odd += f(load(rows + i + kLanes)...);
     if (i + kLanes <= end) even += f(load(rows + i)...), i += kLanes;
@@ -25,10 +25,10 @@ double sum_over(std::int64_t n, F f, const Row*... rows) {
   return total;
 }
 
-/// The mean of a row and 1 / sqrt(variance + eps): two passes over what the first brings into the cache.
+/// The mean of a row and 1 / sqrt(variance + eps), in two passes; the second finds the row in the cache.
 struct Statistics {
   float mean = 0, inverse;
-  /// `share` is 1 / the numbers of a row: what leads to the next row's has no division.
+  /// `share` is 1 / row length, computed once: a division would delay every row.
   Statistics(const NormShape& shape, double share, const float* x) {
     const std::int64_t n = shape.size();
     if (shape.centered) mean = static_cast<float>(sum_over(n, [](const Vec& v) { return v; }, x) * share);
@@ -38,7 +38,7 @@ struct Statistics {
   }
 };
 
-/// A row whose every element has a weight of its own.
+/// Normalizes a row with one weight for each element.
 void norm_elements(std::int64_t n, float mean, float inverse, const float* x, const float* weight, const float* bias,
                    float* y) {
   if (bias) {
@@ -55,7 +55,7 @@ void norm_channel(std::int64_t n, float mean, float scale, float shift, const fl
   for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * scale + shift;
 }
 
-/// The means of dy * weight (0 where the mean counts as 0) and of that times the normalized x.
+/// The means of dy * weight (0 where the mean is not subtracted) and of that times the normalized x.
 struct Means {
   float lift, slope;
 };
@@ -80,7 +80,7 @@ void grad_channel(std::int64_t n, const Statistics& s, Means means, const float*
     dx[i] = inverse * (dy[i] * weight - means.lift - (x[i] - mean) * inverse * means.slope);
 }
 
-/// Pixels that are normalized side by side: each waits for its own mean and std.
+/// Pixels normalized together, since each waits for its own mean and std.
 constexpr int kPixels = 4;
 
 template <int count>

@@ -38,7 +38,7 @@ void adam(const AdamNumbers& numbers, const float* weight, const float* grad, co
 }
 
 bool all_finite(const float* x, std::int64_t n) {
-  Vec zeros[4] = {};  // what is finite times zero; sums of others are NaN
+  Vec zeros[4] = {};  // finite numbers times zero are zero, others NaN
   std::int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes)
     for (int k = 0; k < 4; ++k) zeros[k] += load(x + i + k * kLanes) * 0.0f;

@@ -8,7 +8,7 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// One block of columns of a panel, the first `columns` of which are there: from matrix(k, column) to to[k][column].
+/// Packs one block of columns of a panel, of which the first `columns` exist: to[k][column] = matrix(k, column).
 void pack_columns(const Panels& panels, const float* from, int columns, float* to) {
   const std::int64_t depth = panels.depth, across = panels.column_stride, down = panels.depth_stride;
   std::int64_t k = 0;
@@ -16,7 +16,7 @@ void pack_columns(const Panels& panels, const float* from, int columns, float* t
     for (; k < depth; ++k) store(to + k * kLanes, load(from + k * down));
   if (columns == kLanes && down == 1)
     for (; k + kLanes <= depth; k += kLanes)
-      for (int l = 0; l < kLanes; l += 4)  // four lines whole: more could be in each other's way in the cache
+      for (int l = 0; l < kLanes; l += 4)  // four lines at a time: more could evict each other from the cache
         for (std::int64_t i = k; i < k + kLanes; i += 4)
           transpose4(from + l * across + i, across, to + i * kLanes + l, kLanes);
   for (; k < depth; ++k)
@@ -39,7 +39,7 @@ void pack_panels(const Panels& panels, const float* weight, float* packed, std::
       pack_columns(panels, from, left >= kLanes ? kLanes : left > 0 ? static_cast<int>(left) : 0, to);
       if (panels.pairs)
         pair_rows(panels.pairs, to, kLanes, 0, panels.depth, panels.depth, kLanes,
-                  to);  // a pair lies no later than before
+                  to);  // in place: a pair never lies after its source
     }
 }
 

@@ -10,11 +10,10 @@ void fill(float* at, float value, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) at[i] = value;
 }
 
-/// Rows of a gradient that windows add to: each becomes zero just before the first window that may reach it,
-/// while it is in the cache.
+/// Clears rows of a gradient just before the first window that adds to them, so that they are in the cache.
 class FreshRows {
  public:
-  /// Rows of so many floats, or words of two elements that are rounded.
+  /// Rows of `floats` floats, or words of two 16-bit elements.
   FreshRows(float* plane, std::int64_t rows, std::int64_t floats) : plane_(plane), rows_(rows), floats_(floats) {}
   void until(std::int64_t row) {
     if (row <= fresh_) return;
@@ -28,16 +27,15 @@ class FreshRows {
   std::int64_t rows_, floats_, fresh_ = 0;
 };
 
-/// The rows that a window reaches end here.
+/// The row after the last one that a window reaches.
 std::int64_t end_row(const PoolShape& shape, const PoolWindow& window) {
   return window.first + (window.count - 1) * shape.row_step + 1;
 }
 
-// ---- blocked: a vector is a place
-// ---------------------------------------------------------------------------------
+// ---- blocked: a vector is a pixel ---------------------------------------------------------------------------------
 
-/// Calls visit(floats from the first place) for the places of a window, row by row. kWindow: a square kernel
-/// that has no gaps, all of it inside; 0: any.
+/// Calls visit(offset in floats) for the pixels of a window, row by row. kWindow: a square kernel without dilation, all
+/// inside; 0: any.
 template <int kWindow, class Visit>
 [[gnu::always_inline]] inline void each_place(const PoolShape& shape, const PoolWindow& row, const PoolWindow& column,
                                               Visit visit) {
@@ -53,8 +51,8 @@ template <int kWindow, class Visit>
   }
 }
 
-/// Calls visit(each, floats to the first place of the window in a plane, output column) for a row of windows;
-/// `each` is each_place for that window.
+/// Calls visit(each, offset of the window's first pixel in the plane, output column) for a row of windows; `each` is
+/// each_place for that window.
 template <int kWindow, class Visit>
 [[gnu::always_inline]] inline void each_window(const PoolShape& shape, const PoolWindow& row, Visit visit) {
   for (std::int64_t o = 0; o < shape.out_width; ++o) {
@@ -94,7 +92,7 @@ void mean_blocked(const PoolShape& shape, const float* const* in, float* out, st
   }
 }
 
-/// kRelu: only to places where x is positive. kTiles: each place is in one window.
+/// kRelu: adds only where x is positive. kTiles: windows do not overlap, so each pixel is in one.
 template <class Places, int kWindow, bool kRelu, bool kTiles>
 void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first, std::int64_t last,
                       float*) {
@@ -146,8 +144,8 @@ void mean_grad_blocked(const PoolShape& shape, const float* const* in, float* ou
 // ---- plain: rows first, then along the row, one column of the kernel at a time
 // ------------------------------------
 
-/// Calls visit(output, column of x) for the outputs at which a column of the kernel lies inside. A stride
-/// that the compiler knows lets it use vectors.
+/// Calls visit(output, column of x) for the outputs for which a kernel column lies inside. A constant stride lets the
+/// compiler vectorize.
 template <int kStride, class Visit>
 [[gnu::always_inline]] inline void each_output(const PoolColumn& column, std::int64_t stride, Visit visit) {
   const std::int64_t step = kStride ? kStride : stride;
@@ -155,7 +153,7 @@ template <int kStride, class Visit>
   for (std::int64_t o = column.first; o < column.last; ++o) visit(o, o * step + column.offset);
 }
 
-/// The maxima of a row of windows; x is the plane's, `best` has room for a row of it.
+/// The maxima of a row of windows. `best` has room for a row of the plane.
 template <int kStride>
 void max_row(const PoolShape& shape, const PoolWindow& row, const float* x, float* y, float* best) {
   x += row.first * shape.width;
@@ -196,8 +194,8 @@ void mean_plain(const PoolShape& shape, const float* const* in, float* out, std:
   }
 }
 
-/// Adds what `gives(output, column of x)` says to a row. With a stride of 2 the sums go through the even and
-/// the odd columns apart, where neighbouring outputs add to neighbours.
+/// Adds gives(output, column of x) to a row. With stride 2, even and odd columns are summed apart, since neighbouring
+/// outputs then add to neighbours.
 template <int kStride, class Gives>
 void add_to_row(const PoolShape& shape, float* row, float* apart, Gives gives) {
   if constexpr (kStride == 2) {
@@ -234,8 +232,7 @@ void max_grad_plain(const PoolShape& shape, const float* const* in, float* out, 
       const PoolWindow& row = shape.rows[r];
       fresh.until(end_row(shape, row));
       max_row<kStride>(shape, row, in[0] + p * plane, y, apart);
-      std::memcpy(left, in[1] + (p * shape.out_height + r) * shape.out_width,
-                  static_cast<std::size_t>(shape.out_width) * sizeof(float));
+      std::memcpy(left, in[1] + (p * shape.out_height + r) * shape.out_width, shape.out_width * sizeof(float));
       for (int i = 0; i < row.count; ++i) {
         const std::int64_t at = p * plane + (row.first + i * shape.row_step) * shape.width;
         const float* x = in[0] + at;
@@ -282,7 +279,7 @@ bool square(const PoolShape& shape, int size) {
   return shape.kernel[0] == size && shape.kernel[1] == size && shape.row_step == 1 && shape.column_step == 1;
 }
 
-/// Whether windows of size 2 meet every place once.
+/// Whether windows of size 2 meet every pixel once.
 bool tiles(const PoolShape& shape) {
   bool all = shape.height == 2 * shape.out_height && shape.width == 2 * shape.out_width;
   for (std::int64_t o = 0; all && o < shape.out_height; ++o)
@@ -306,7 +303,7 @@ PoolFunction max_grad_function(bool blocked, StorageDtype rounded, int window, i
   return with_read_places(rounded, [&](auto places) { return max_grad_of<kRelu, decltype(places)>(window, shape); });
 }
 
-/// So many bytes of best become the larger ones.
+/// Takes the maximum of `bytes` bytes with those of best.
 template <int bytes, class T>
 void keep_larger(T* best, const T* v) {
   typename Register<T, bytes>::type a, b;
@@ -315,7 +312,7 @@ void keep_larger(T* best, const T* v) {
   std::memcpy(best, &a, sizeof a);
 }
 
-/// Of each row the maxima of the window's rows, then of its columns.
+/// Takes the maxima over a window's rows, then over its columns.
 template <class T>
 void max_of_rows(const PoolShape& shape, const T* x, T* y, std::int64_t first, std::int64_t last, T* line) {
   constexpr int kMany = 4 * kLanes;
@@ -323,7 +320,7 @@ void max_of_rows(const PoolShape& shape, const T* x, T* y, std::int64_t first, s
   for (std::int64_t r = first; r < last; ++r) {
     const PoolWindow& row = shape.rows[r % shape.out_height];
     const T* const from = x + (r / shape.out_height * shape.height + row.first) * row_size;
-    std::memcpy(line, from, static_cast<std::size_t>(row_size));
+    std::memcpy(line, from, row_size);
     for (int i = 1; i < row.count; ++i) {
       const T* const next = from + i * shape.row_step * row_size;
       std::int64_t at = 0;
@@ -339,7 +336,7 @@ void max_of_rows(const PoolShape& shape, const T* x, T* y, std::int64_t first, s
   }
 }
 
-/// Where a plane of one number, or of 16 channels, has its numbers in (N,C), and how many.
+/// The offset in (N,C) of a plane's result, and how many values it has: one, or the 16 channels of a block.
 struct Place {
   std::int64_t at;
   int count;
@@ -351,7 +348,7 @@ struct Place {
   }
 };
 
-/// The sum of n vectors: short sums first, in two fusion groups.
+/// The sum of n vectors: short float sums, in two accumulators.
 template <class Places>
 Vec total(const float* x, std::int64_t from, std::int64_t n) {
   constexpr std::int64_t kShort = 64;

@@ -1,14 +1,14 @@
-// The matrix product of convolutions in blocks of channels, for any factors. Those say:
-//   kWords       how many words a row of a block has,
-//   Kind         what results may be rounded to (see RoundedTo), or void,
-//   finish()     where sums are i32 in the place of floats: writes those of a block, as its Epilogue says,
-//   kRows        how many rows of 1, 2 or 3 blocks are multiplied at once,
-//   Sum          what is added up for a row of a block,
-//   weights()    a row of weights, and multiply_add() what it and a word of x add to a sum,
+// The blocked matrix product of convolutions, a template over the factors. A factors type F defines:
+//   kWords       words of a row of a block,
+//   Kind         the 16-bit type that results may be stored as (see RoundedTo), or void,
+//   finish()     for i32 sums: writes those of a block as its Epilogue describes,
+//   kRows        rows computed at once for 1, 2 or 3 blocks,
+//   Sum          the accumulator of a row of a block,
+//   weights()    loads a row of weights; multiply_add() adds its product with a word of x to a sum,
 //   kUnrolled    whether the sums of one block are unrolled: see add_unrolled(),
-//   total()      a sum as floats,
-//   kShort       where it may not grow long: how many products a lane takes before its total is added to others.
-// NEURIM_PRODUCT is the target of what calls multiply_add().
+//   total()      converts a sum to floats,
+//   kShort       for sums of low precision: products that a lane takes before its total is added to a float.
+// NEURIM_PRODUCT is the target attribute of the functions that call multiply_add().
 #pragma once
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace neurim::cpu::NEURIM_ISA {
 
-/// block_product() and block_weight_grad() of pairs of f16 by AVX512-FP16's instructions.
+/// block_product() and block_weight_grad() of pairs of f16 with AVX512-FP16 instructions.
 void f16_product(const BlockProduct& shape, std::int64_t first_block, std::int64_t last_block, const float* x,
                  const float* weight, const BlockEpilogue& epilogue, float* y);
 void f16_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add,
@@ -28,23 +28,23 @@ void f16_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const fl
 
 namespace {
 
-/// Rows of which 1, 2 or 3 blocks stay in registers, beside weights and a broadcast value; those of half a block; how
-/// many blocks go together however many rows there are; and of a weight gradient the input channels at most, and the
-/// blocks.
+/// Register blocking. kRows: rows of which 1, 2 or 3 blocks stay in registers beside the weights and one broadcast
+/// value. kHalfRows: the same for half a block. kTogether: blocks computed together for any number of rows. kGradRows
+/// and kGradBlocks: input channels and blocks of a weight gradient.
 #if defined(__AVX512F__)
 constexpr int kRows[] = {28, 14, 9}, kHalfRows = 28, kTogether = 2, kGradRows = 8, kGradBlocks = 2;
 #else
 constexpr int kRows[] = {6, 2, 1}, kHalfRows = 12, kTogether = 1, kGradRows = 6, kGradBlocks = 1;
 #endif
-/// Whether sums of one block are made in straight code where factors have the choice: where instructions are named.
+/// Whether the sums of one block are unrolled where a factors type has the choice: where it uses inline assembly.
 #if defined(__AVX2__) && !defined(__AVX512F__)
 constexpr bool kNamed = true;
 #else
 constexpr bool kNamed = false;
 #endif
 
-/// Calls use(0) to use(T - 1), without a loop; where each access is checked, in one, as the compiler takes minutes for
-/// such code.
+/// Calls use(0) ... use(T - 1) unrolled. Sanitizers get a loop: their checks make unrolled code take minutes to
+/// compile.
 template <int T, class Use>
 [[gnu::always_inline]] inline void each_of(Use use) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -70,14 +70,13 @@ constexpr bool kShortSums = requires { F::kShort; };
 template <class F>
 constexpr bool kWholeSums = !std::is_same_v<typename F::Epilogue, BlockEpilogue>;
 
-/// Which slice of the input channels a product takes: where the totals of those before and of its own stand meanwhile.
+/// A product over a slice of the input channels. `totals` holds the sums of the slices so far.
 struct Slice {
   float* totals = nullptr;
   bool first = true, last = true;
 };
 
-/// Writes the sums of block number `block` behind those that the epilogue and y begin with, in rows that are `y_row`
-/// apart.
+/// Writes the sums of block `block`, counted from where the epilogue and y begin. Rows of y are `y_row` floats apart.
 template <class F, int T>
 [[gnu::always_inline]] NEURIM_PRODUCT inline void write_floats(const typename F::Sum (&sums)[T],
                                                                const BlockProduct& shape, const BlockEpilogue& epilogue,
@@ -85,7 +84,7 @@ template <class F, int T>
                                                                std::int64_t y_row, float* y) {
   using Kind = typename F::Kind;
   constexpr bool kRounds = !std::is_void_v<Kind>;
-  // Read once: as far as the compiler knows, what is stored may change them.
+  // Loaded once: the stores below might alias the epilogue.
   const float *const more = epilogue.add, *const bias = epilogue.bias;
   const std::int64_t block_at = block * shape.y_block;
   const Relu relu = epilogue.relu;
@@ -134,14 +133,14 @@ template <class F, int T>
   }
 }
 
-/// What a word adds to the sums of T rows of one block.
+/// Adds the products of one word of x to the sums of T rows of one block.
 template <class F, int T>
 [[gnu::always_inline]] inline void add_word(const float* x, const float* weight, typename F::Sum (&sums)[T]) {
   const auto own = F::weights(weight);
   each_of<T>([&](int t) __attribute__((always_inline)) { sums[t] = F::multiply_add(sums[t], own, x + t * F::kWords); });
 }
 
-/// The same as below of any input channels and taps.
+/// As add_unrolled(), for any number of input channels and any taps.
 template <class F, int T>
 [[gnu::noinline]] void add_looping(const BlockProduct& shape, const float* x, const float* weight, bool ahead,
                                    typename F::Sum (&sums)[T]) {
@@ -165,14 +164,13 @@ template <class F, int T>
   std::copy_n(all, T, sums);
 }
 
-/// Sums of T rows of one block over all input channels, the words of a block without a loop: a thread that shares its
-/// core with another has three instructions a cycle for two products, and what stands beside them takes the time of
-/// some.
+/// Sums T rows of one block over all input channels, with the words of a block unrolled. A hyper-thread issues three
+/// instructions a cycle for two products, so loop instructions would cost product throughput.
 template <class F, int T>
 [[gnu::always_inline]] inline void add_unrolled(const BlockProduct& shape, const float* x, const float* weight,
                                                 bool ahead, typename F::Sum (&sums)[T]) {
   const auto looping = [&](const BlockProduct& all) __attribute__((always_inline)) {
-    typename F::Sum in_memory[T];  // where the sums themselves then need not be
+    typename F::Sum in_memory[T];  // a copy, so that `sums` itself can stay in registers
     std::copy_n(sums, T, in_memory);
     add_looping<F>(all, x, weight, ahead, in_memory);
     std::copy_n(in_memory, T, sums);
@@ -205,8 +203,8 @@ template <class F, int T>
   looping(rest);
 }
 
-/// B blocks of T rows, kept in registers over all input channels. `ahead`: the weights of the next blocks are fetched
-/// meanwhile, which may lie in DRAM.
+/// Computes B blocks of T rows in registers over all input channels. `ahead`: prefetches the weights of the next
+/// blocks, which may be in DRAM.
 template <class F, int B, int T>
 NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const float* weight,
                             const typename F::Epilogue& epilogue, bool ahead, [[maybe_unused]] const Slice& slice,
@@ -226,7 +224,7 @@ NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const flo
   constexpr int kWords = F::kWords, kTogether = kLanes / kWords;
   const std::int64_t weight_block = shape.weight_block;
   const float* own = weight;
-  if constexpr (requires { F::add(shape, x, weight, sums); })  // all of it
+  if constexpr (requires { F::add(shape, x, weight, sums); })  // F computes the whole sum
     F::add(shape, x, weight, sums);
   else if constexpr (B == 1 && F::kUnrolled)
     add_unrolled<F>(shape, x, weight, ahead, sums[0]);
@@ -258,7 +256,7 @@ NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const flo
   for (int b = 0; b < B; ++b)
     if constexpr (kWholeSums<F>)
       F::finish(sums[b], shape, epilogue, b, y);
-    else if (shape.y_row == kLanes)  // places known here are no instructions
+    else if (shape.y_row == kLanes)  // constant offsets need no address arithmetic
       write_floats<F>(sums[b], shape, epilogue, slice, b, kLanes, y);
     else
       write_floats<F>(sums[b], shape, epilogue, slice, b, shape.y_row, y);
@@ -268,13 +266,13 @@ template <class F>
 using Product = void (*)(const BlockProduct&, const float*, const float*, const typename F::Epilogue&, bool,
                          const Slice&, float*);
 
-/// The products of 1 to T rows.
+/// The functions for 1 to T rows.
 template <class F, int B, int... T>
 constexpr std::array<Product<F>, sizeof...(T)> products(std::integer_sequence<int, T...>) {
   return {product<F, B, T + 1>...};
 }
 
-/// Calls each(begin, end) for groups of nearly equal length, as few as hold at most `most` rows each.
+/// Calls each(begin, end) for the least number of groups of at most `most` rows, of nearly equal size.
 template <class Each>
 void each_group(std::int64_t rows, std::int64_t most, Each each) {
   const std::int64_t groups = (rows + most - 1) / most, least = groups > 0 ? rows / groups : 0;
@@ -285,8 +283,8 @@ void each_group(std::int64_t rows, std::int64_t most, Each each) {
   }
 }
 
-/// Calls `each` for runs of the blocks [first, last) of a result that are made together: with the products of so many
-/// blocks, of 1 row and more, the most rows of one, and the first block.
+/// Cuts the blocks [first, last) of a result into runs that are computed together. Calls each(functions, most, block):
+/// the products of so many blocks by number of rows, the most rows of one call, and the run's first block.
 template <class F, class Each>
 void cut(const BlockProduct& shape, std::int64_t first, std::int64_t last, Each each) {
   constexpr auto& kMost = F::kRows;
@@ -341,7 +339,7 @@ void multiply(const BlockProduct& shape, std::int64_t first_block, std::int64_t 
   });
 }
 
-/// T input channels of B blocks, kept in registers over all rows.
+/// Computes T input channels of B blocks in registers over all rows.
 template <class F, int B, int T>
 NEURIM_PRODUCT void weight_grad(const BlockWeightGrad& shape, const float* x, const float* dy, bool add, float* dw) {
   Vec sums[B][T];
@@ -384,7 +382,7 @@ NEURIM_PRODUCT void weight_grad(const BlockWeightGrad& shape, const float* x, co
     }
 }
 
-/// Calls each(task, x, dy) for tasks of so many rows that lanes take no more products than they may.
+/// Calls each(task, x, dy) for runs of rows so short that no lane takes more than kShort products.
 template <class F, class Each>
 void each_short(const BlockWeightGrad& shape, const float* x, const float* dy, Each each) {
   if constexpr (!kShortSums<F>) {
@@ -413,7 +411,7 @@ void weight_grads(const BlockWeightGrad& shape, std::int64_t blocks, const float
       const bool all = block + kGradBlocks <= blocks;
       for (std::int64_t in = 0; in < shape.in_blocks; ++in)
         each_group(kLanes, kGradRows, [&](std::int64_t begin, std::int64_t end) {
-          constexpr int kFewer = kLanes / ((kLanes + kGradRows - 1) / kGradRows);  // the other size of these groups
+          constexpr int kFewer = kLanes / ((kLanes + kGradRows - 1) / kGradRows);  // the other group size
           const auto grad = end - begin == kGradRows
                                 ? all ? weight_grad<F, kGradBlocks, kGradRows> : weight_grad<F, 1, kGradRows>
                             : all ? weight_grad<F, kGradBlocks, kFewer>

@@ -3,7 +3,7 @@
 namespace neurim::cpu::NEURIM_ISA {
 
 void random_numbers(const RandomStream& stream, std::int64_t first, std::uint32_t* numbers) {
-  // Philox-4x32-10 (see core/random.h) of one counter a lane.
+  // Philox-4x32-10 (see core/random.h), one counter in each lane.
   constexpr int kLanes = kRandomBlock / 4;
   std::uint32_t word[4][kLanes];
   for (int lane = 0; lane < kLanes; ++lane) {

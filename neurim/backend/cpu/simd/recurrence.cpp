@@ -10,17 +10,15 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-void copy(const float* from, float* to, std::int64_t count) {
-  __builtin_memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
-}
+void copy(const float* from, float* to, std::int64_t count) { __builtin_memcpy(to, from, count * sizeof(float)); }
 void clear(float* to, std::int64_t count) {
-  if (to) __builtin_memset(to, 0, static_cast<std::size_t>(count) * sizeof(float));
+  if (to) __builtin_memset(to, 0, count * sizeof(float));
 }
 
-/// The lines that the arithmetic behind a panel's products reads and writes.
+/// The cache lines that a panel's element-wise step will read and write, for prefetching.
 class Lines {
  public:
-  /// `count` of them, `step` floats from each other; of nothing none.
+  /// Adds `count` lines, `step` floats apart; nothing for a null pointer.
   void add(const float* first, int count = 1, std::int64_t step = 0) {
     for (int i = 0; first && i < count; ++i) lines_[size_++] = first + i * step;
   }
@@ -28,7 +26,8 @@ class Lines {
 
  private:
   static constexpr int
-      kMost = 4 * 11 * kRowsTogether;  // a row has four vectors in a panel, a vector of a GRU's gradient 11 lines
+      // a row has four vectors in a panel; a vector of a GRU's gradient reads or writes 11 lines
+      kMost = 4 * 11 * kRowsTogether;
   int size_ = 0;
   const float* lines_[kMost];
 };
@@ -43,8 +42,8 @@ struct Operands {
   const float* const* rows;
 };
 
-/// The products of `count` rows each with all panels, of which the weights have as many, added up; calls each(row,
-/// panel, sums of the panel). lines_of(lines, row, panel) adds what that will read and write.
+/// Multiplies `count` rows with all panels of the weights and adds the products up. Calls each(row, panel, sums of the
+/// panel). lines_of(lines, row, panel) lists what that call will read and write.
 template <class Each, class LinesOf = Nothing>
 void multiply(const RecurrentPass& pass, std::span<const Operands> all, std::int64_t count, Each each,
               LinesOf lines_of = {}) {
@@ -60,7 +59,8 @@ void multiply(const RecurrentPass& pass, std::span<const Operands> all, std::int
           copy(rows[r] + k, own, depth - k);
       }
     if (pass.pairs)
-      round_to_pairs(pass.pairs, to, count * kLanes, kLanes, count, depth, to);  // a row lies no later than before
+      // in place: a row never lies after its source
+      round_to_pairs(pass.pairs, to, count * kLanes, kLanes, count, depth, to);
     to += factor.panels.blocks() * count * kLanes;
   }
   constexpr int kMostVectors = 4;
@@ -90,7 +90,7 @@ void multiply(const RecurrentPass& pass, std::span<const Operands> all, std::int
     for (std::int64_t r = 0; r < count; ++r) each(r, p, sums + r * row);
   }
 }
-/// With one weight.
+/// The same with one weight.
 template <class Each, class LinesOf = Nothing>
 void multiply(const RecurrentPass& pass, const Factor& factor, const float* const* rows, std::int64_t count, Each each,
               LinesOf lines_of = {}) {
@@ -98,7 +98,7 @@ void multiply(const RecurrentPass& pass, const Factor& factor, const float* cons
   multiply(pass, std::span(&operands, 1), count, each, lines_of);
 }
 
-/// Calls body(first unit, how many, where among the sums) for the vectors of neighbouring columns of a panel.
+/// Calls body(first unit, count, offset in the sums) for each vector of neighbouring columns of a panel.
 template <class Body>
 void each_vector(const Panels& panels, std::int64_t panel, Body body) {
   for (int v = 0; v < panels.vectors; ++v) {
@@ -107,7 +107,7 @@ void each_vector(const Panels& panels, std::int64_t panel, Body body) {
   }
 }
 
-/// body(lane) for each of n lanes, as vector code.
+/// Calls body(lane) for n lanes, in a loop that vectorizes.
 template <class Body>
 void lanes(int n, Body body) {
   if (n == kLanes) {
@@ -118,8 +118,7 @@ void lanes(int n, Body body) {
   }
 }
 
-/// to += from, n numbers up to 16; 16 as one vector, which g++ 12 takes apart where the lane's body is no more than
-/// this.
+/// to += from for n <= 16 floats; 16 as one explicit vector, since g++ 12 does not vectorize so short a body.
 void add_to(float* to, const float* from, int n) {
   if (n == kLanes)
     store(to, load(to) + load(from));
@@ -133,17 +132,17 @@ int gates_of(RecurrentCell cell) {
                                                                                  : 1;
 }
 
-/// The sequences that are alive at one step, and where each stood before.
-struct Walkers {
+/// The sequences that are active at one time step.
+struct ActiveSequences {
   std::int64_t count = 0;
   std::int64_t sequence[kRowsTogether];
   bool first[kRowsTogether], last[kRowsTogether];  ///< whether this is the sequence's first or last step
 };
 
-/// Those of [begin, end) at step t; calls idle(n) for the others.
+/// Collects those of [begin, end) that are active at step t; calls idle(n) for the others.
 template <class Idle>
-Walkers walkers(const RecurrentPass& pass, std::int64_t t, std::int64_t begin, std::int64_t end, Idle idle) {
-  Walkers all;
+ActiveSequences walkers(const RecurrentPass& pass, std::int64_t t, std::int64_t begin, std::int64_t end, Idle idle) {
+  ActiveSequences all;
   for (std::int64_t n = begin; n < end; ++n) {
     const std::int64_t length = pass.length(n);
     if (t >= length) {
@@ -157,8 +156,9 @@ Walkers walkers(const RecurrentPass& pass, std::int64_t t, std::int64_t begin, s
   return all;
 }
 
-/// Zeros behind the gates of the walkers' rows at step t.
-void clear_behind(const RecurrentPass& pass, float* rows, const Walkers& walkers, std::int64_t t, std::int64_t gates) {
+/// Zeroes the padding after the gates of the active sequences' rows at step t.
+void clear_padding(const RecurrentPass& pass, float* rows, const ActiveSequences& walkers, std::int64_t t,
+                   std::int64_t gates) {
   if (pass.gates_row == gates) return;
   for (std::int64_t r = 0; r < walkers.count; ++r)
     clear(rows + (t * pass.batch + walkers.sequence[r]) * pass.gates_row + gates, pass.gates_row - gates);
@@ -166,10 +166,11 @@ void clear_behind(const RecurrentPass& pass, float* rows, const Walkers& walkers
 
 // --- forward ---
 
-/// One step of the sequences that walk.
+/// One time step of the active sequences.
 class ForwardStep {
  public:
-  ForwardStep(const RecurrentForward& pass, const Walkers& walkers, std::int64_t t) : p_(pass), w_(walkers), t_(t) {
+  ForwardStep(const RecurrentForward& pass, const ActiveSequences& walkers, std::int64_t t)
+      : p_(pass), w_(walkers), t_(t) {
     const std::int64_t back = (pass.reverse ? 1 : -1) * pass.batch;
     for (std::int64_t r = 0; r < w_.count; ++r) {
       const std::int64_t n = w_.sequence[r], before = place(n) + back;
@@ -295,16 +296,16 @@ class ForwardStep {
   int tail(std::int64_t u) const { return p_.hidden - u < kLanes ? static_cast<int>(p_.hidden - u) : kLanes; }
 
   float* out_gates(std::int64_t r) const { return p_.out_gates + place(w_.sequence[r]) * p_.gates_row; }
-  /// What is multiplied, and what is added to the sums: the gates of walker r, or where those are made here the bias.
+  /// The products' operands, and what is added to the sums: the precomputed input gates of sequence r, or the bias.
   std::span<const Operands> operands() const { return std::span(operands_).subspan(p_.inputs ? 0 : 1); }
   const float* gates(std::int64_t r) const {
     return p_.gates ? p_.gates + place(w_.sequence[r]) * gates_of(p_.cell) * p_.hidden : p_.bias ? p_.bias : p_.zeros;
   }
 
   const RecurrentForward& p_;
-  const Walkers& w_;
+  const ActiveSequences& w_;
   std::int64_t t_;
-  const float *x_[kRowsTogether], *h_[kRowsTogether], *c_[kRowsTogether];  // of the step, and before it
+  const float *x_[kRowsTogether], *h_[kRowsTogether], *c_[kRowsTogether];  // at this step and the one before
   const Operands operands_[2] = {{p_.inputs, x_}, {p_.weight, h_}};
 };
 
@@ -312,13 +313,13 @@ void forward_together(const RecurrentForward& p, std::int64_t begin, std::int64_
   const int gates = gates_of(p.cell);
   for (std::int64_t s = 0; s < p.steps; ++s) {
     const std::int64_t t = p.reverse ? p.steps - 1 - s : s;
-    const Walkers walking = walkers(p, t, begin, end, [&](std::int64_t n) {
+    const ActiveSequences walking = walkers(p, t, begin, end, [&](std::int64_t n) {
       const std::int64_t at = t * p.batch + n;
       clear(p.y + at * p.outputs, p.outputs);
       if (p.out_gates) clear(p.out_gates + at * p.gates_row, p.gates_row);
       if (p.saved) clear(p.saved + at * p.hidden, p.hidden);
     });
-    if (p.out_gates) clear_behind(p, p.out_gates, walking, t, gates * p.hidden);
+    if (p.out_gates) clear_padding(p, p.out_gates, walking, t, gates * p.hidden);
     if (walking.count == 0) continue;
     const ForwardStep step(p, walking, t);
     if (p.cell == RecurrentCell::lstm)
@@ -342,11 +343,12 @@ void forward_together(const RecurrentForward& p, std::int64_t begin, std::int64_
 
 // --- backward ---
 
-/// One step back of the sequences that walk. dh0 carries what reaches the state before a step beside the
-/// product with the weight (of the last step: dh), dc0 the gradient of c.
+/// One time step of the active sequences, backwards. dh0 carries the part of the state's gradient that does not go
+/// through the recurrent weight (at the last step dh); dc0 the gradient of c.
 class BackwardStep {
  public:
-  BackwardStep(const RecurrentBackward& pass, const Walkers& walkers, std::int64_t t) : p_(pass), w_(walkers), t_(t) {
+  BackwardStep(const RecurrentBackward& pass, const ActiveSequences& walkers, std::int64_t t)
+      : p_(pass), w_(walkers), t_(t) {
     const std::int64_t back = (pass.reverse ? 1 : -1) * pass.batch;
     const float* behind = pass.cell == RecurrentCell::gru ? pass.dhidden : pass.dgates;
     for (std::int64_t r = 0; r < w_.count; ++r) {
@@ -442,7 +444,7 @@ class BackwardStep {
   float* dgates(std::int64_t r) const { return p_.dgates + place(w_.sequence[r]) * p_.gates_row; }
   float* dhidden(std::int64_t r) const { return p_.dhidden + place(w_.sequence[r]) * p_.gates_row; }
 
-  /// each(walker, first unit, how many, gradients of the outputs at this step).
+  /// Calls each(sequence, first unit, count, gradients of the outputs at this step).
   template <class Each>
   void each_gradient(Each each) const {
     const bool carries = p_.cell == RecurrentCell::gru || p_.cell == RecurrentCell::gru_reset_before;
@@ -472,7 +474,7 @@ class BackwardStep {
         });
   }
 
-  /// Adds units [u, u + n) of `count` gates' gradients, H apart from `from` on, to those of the bias from gate `first`
+  /// Adds units [u, u + n) of `count` gates' gradients, H apart from `from` on, to the bias gradient from gate `first`
   /// on.
   void add_bias(std::int64_t r, std::int64_t u, int n, const float* from, int count, int first = 0) const {
     if (!p_.dbias) return;
@@ -481,13 +483,13 @@ class BackwardStep {
     for (int gate = 0; gate < count; ++gate, to += H, from += H) add_to(to, from, n);
   }
 
-  /// Units [u, u + n) from the gradients of o * tanh(c).
+  /// The gradients of units [u, u + n) of an LSTM, given those of o * tanh(c).
   void lstm_units(std::int64_t r, std::int64_t u, int n, const float* d) const {
     const std::int64_t H = p_.hidden, at = place(w_.sequence[r]);
     const float *g = gates(r) + u, *c = p_.saved + at * H + u, *before = c_[r] + u;
     const float* peep = p_.peephole ? p_.peephole + u : nullptr;
     float *to = dgates(r) + u, *dc = p_.dc0 + w_.sequence[r] * H + u;
-    alignas(64) float output[kLanes];  // the gradient of gate o, which a peephole hands to c
+    alignas(64) float output[kLanes];  // the gradient of gate o, which a peephole passes on to c
     lanes(n, [=, &output](int l) {
       const float o = g[3 * H + l], squashed = tanh_of(c[l]);
       output[l] = d[l] * squashed * o * (1 - o);
@@ -514,10 +516,10 @@ class BackwardStep {
   }
 
   const RecurrentBackward& p_;
-  const Walkers& w_;
+  const ActiveSequences& w_;
   std::int64_t t_;
-  const float* after_[kRowsTogether];                  // the gates' gradients one step on
-  const float *h_[kRowsTogether], *c_[kRowsTogether];  // before the step
+  const float* after_[kRowsTogether];                  // the gates' gradients at the next step
+  const float *h_[kRowsTogether], *c_[kRowsTogether];  // before this step
 };
 
 void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int64_t end) {
@@ -529,14 +531,14 @@ void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int6
   if (p.dbias) clear(p.dbias + begin * biases, (end - begin) * biases);
   for (std::int64_t s = p.steps; s-- > 0;) {
     const std::int64_t t = p.reverse ? p.steps - 1 - s : s;
-    const Walkers walking = walkers(p, t, begin, end, [&](std::int64_t n) {
+    const ActiveSequences walking = walkers(p, t, begin, end, [&](std::int64_t n) {
       const std::int64_t at = t * p.batch + n;
       clear(p.dgates + at * p.gates_row, p.gates_row);
       if (p.dhidden) clear(p.dhidden + at * p.gates_row, p.gates_row);
       if (p.dprojected) clear(p.dprojected + at * p.outputs, p.outputs);
     });
-    clear_behind(p, p.dgates, walking, t, gates);
-    if (p.dhidden) clear_behind(p, p.dhidden, walking, t, gates);
+    clear_padding(p, p.dgates, walking, t, gates);
+    if (p.dhidden) clear_padding(p, p.dhidden, walking, t, gates);
     if (walking.count == 0) continue;
     const BackwardStep step(p, walking, t);
     if (p.cell == RecurrentCell::lstm)
@@ -548,7 +550,7 @@ void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int6
     else
       step.rnn(p.cell == RecurrentCell::rnn_relu);
   }
-  // What the first step hands to the initial state.
+  // The gradient that the first step passes to the initial state.
   const bool carries = p.cell == RecurrentCell::gru || p.cell == RecurrentCell::gru_reset_before;
   const float* behind = p.cell == RecurrentCell::gru ? p.dhidden : p.dgates;
   const float* first[kRowsTogether];

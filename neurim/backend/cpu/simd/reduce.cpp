@@ -9,9 +9,9 @@ namespace neurim::cpu::NEURIM_ISA {
 namespace {
 
 constexpr int kLanes = Reduction::kLanes;
-constexpr int kRounds = 64;  // additions to a lane before it moves on to a double
+constexpr int kRounds = 64;  // additions to a lane before the lanes are added to a double
 
-/// An element of memory: a float, or a number of 16 bits.
+/// The type of an element in memory: float or a 16-bit float.
 enum class Bf16Bits : std::uint16_t {};
 enum class F16Bits : std::uint16_t {};
 float number(float x) { return x; }
@@ -39,7 +39,7 @@ double fold_wide(double total, float x) {
     return static_cast<double>(Fold::fold(static_cast<float>(total), x));
 }
 
-/// Lanes of floats that are folded into doubles before rounding shows.
+/// Float lanes that are added to doubles before rounding errors grow.
 template <class Fold>
 class Lanes {
  public:
@@ -47,7 +47,7 @@ class Lanes {
     for (int i = 0; i < kLanes; ++i) lane_[i] = Fold::kStart, total_[i] = static_cast<double>(Fold::kStart);
   }
 
-  /// Folds n contiguous elements into any lanes.
+  /// Adds n contiguous elements, to any lanes.
   template <class T>
   void row(const T* x, std::int64_t n) {
     while (n >= kLanes) {
@@ -61,7 +61,7 @@ class Lanes {
     for (int i = 0; i < n; ++i) lane_[i] = Fold::fold(lane_[i], number(x[i]));
   }
 
-  /// Folds `n` rows that lie `stride` apart, each into the first `width` lanes.
+  /// Adds `n` rows, `stride` apart, each to the first `width` lanes.
   template <class T>
   void columns(const T* x, std::int64_t stride, std::int64_t n, int width) {
     while (n > 0) {
@@ -130,8 +130,7 @@ void run_over(const Reduction& r, const T* x, float* y, std::int64_t first, std:
       if (i == r.channel_loop && r.channels - at * r.inner < outputs) outputs = r.channels - at * r.inner;
     }
     Lanes<Fold> lanes;
-    // All but the last of the loops that go; that one the lanes run through themselves when the inner loop
-    // stays.
+    // All reduced loops except the last, which the lanes run through themselves if the inner loop is kept.
     const int loops = r.inner_kept ? r.gone - 1 : r.gone;
     std::int64_t at[Reduction::kMostAxes] = {};
     for (int axis = 0; axis >= 0;) {

@@ -7,7 +7,7 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// One block of one image: where its first channel stands in both forms, and its channels.
+/// One channel block of one image: its offsets in both layouts, and its number of channels.
 struct Block {
   std::int64_t plain, blocked;
   int channels;

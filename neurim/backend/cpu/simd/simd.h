@@ -1,7 +1,7 @@
-// Vectors for the CPU kernels. Every file under cpu/simd/ is compiled once for each instruction set, in a
-// namespace of its own (NEURIM_ISA); the fastest one that this machine has is chosen at run time. A vector is
-// 16 floats on all of them, so that blocked layouts and results do not depend on the machine: two registers
-// on AVX2, four on the portable path.
+// Vectors for the CPU kernels. Every file under cpu/simd/ is compiled once for each instruction set, in its own
+// namespace (NEURIM_ISA); the best one for the machine is chosen at run time. A vector has 16 floats on all of them, so
+// that blocked layouts and results do not depend on the machine: one register with AVX-512, two with AVX2, four on the
+// portable path.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -20,13 +20,13 @@ namespace neurim::cpu::NEURIM_ISA {
 
 inline constexpr int kLanes = 16;
 
-/// So many bytes of T in the compiler's own vector, which is a register or a fraction of one.
+/// `bytes` bytes of T as a compiler vector, at most one register.
 template <class T, int bytes>
 struct Register {
   typedef T type __attribute__((vector_size(bytes)));
 };
 
-/// Two vectors as one. The compiler's own vectors would not do: wider than a register, they are kept in memory.
+/// Two vectors as one. A compiler vector wider than a register would be kept in memory.
 template <class Half>
 struct Twice {
   Half lo, hi;
@@ -42,7 +42,7 @@ constexpr bool kTwice = false;
 template <class Half>
 constexpr bool kTwice<Twice<Half>> = true;
 
-// Lane by lane, also with a number, which then stands in all of them; comparisons give lanes of ones and zeros.
+// Lane-wise operators, also with a scalar, which is broadcast. Comparisons give lanes of all ones or all zeros.
 #define NEURIM_LANES(op)                                                     \
   template <class Half>                                                      \
   inline auto operator op(const Twice<Half>& a, const Twice<Half>& b) {      \
@@ -105,7 +105,7 @@ typedef Wide<float> Vec;
 typedef HalfWide<float> HalfVector;
 typedef Wide<std::int32_t> IVec;
 
-/// The lanes of a where the mask has ones, and else of b; of numbers too.
+/// The lanes of a where the mask is set, else those of b. Also for scalars.
 template <class Mask, class V>
 inline V select(const Mask& mask, const V& a, const V& b) {
   if constexpr (kTwice<V>)
@@ -114,7 +114,7 @@ inline V select(const Mask& mask, const V& a, const V& b) {
     return mask ? a : b;
 }
 
-/// The same bits in lanes of another kind.
+/// Reinterprets the bits as lanes of another type.
 template <class To, class From>
 inline To bits_as(const From& v) {
   if constexpr (kTwice<From>)
@@ -123,7 +123,7 @@ inline To bits_as(const From& v) {
     return (To)v;
 }
 
-/// The same numbers of another kind, as many bytes each.
+/// Converts lanes to another type of the same size.
 template <class To, class From>
 inline To numbers_as(const From& v) {
   if constexpr (kTwice<From>)
@@ -133,11 +133,11 @@ inline To numbers_as(const From& v) {
 }
 
 #if defined(__AVX512F__)
-inline constexpr __mmask16 kAll = 0xffff;  // g++ 12 warns of what intrinsics without a mask leave out
+inline constexpr __mmask16 kAll = 0xffff;  // g++ 12 warns of uninitialized lanes in intrinsics without a mask
 #endif
 
-/// Whole numbers of 8 and 16 bits as such of 32, and back what is left of those: the compiler takes several steps, or
-/// goes number by number. `Wider` is a register.
+/// Widens integers of 8 and 16 bits to 32 bits, and narrows them again by truncation. The compiler's own conversion
+/// takes several steps or goes lane by lane. `Wider` is one register.
 template <class Wider, class T>
 constexpr bool kWidens = std::is_integral_v<T> && sizeof(T) < 4 &&
                          std::is_integral_v<std::remove_cvref_t<decltype(Wider{}[0])>>;
@@ -185,7 +185,7 @@ inline Narrow narrowed_to(const Wider& v) {
 #endif
 }
 
-/// A vector of numbers T from memory, and back.
+/// Loads a vector of elements T, and stores one.
 template <class V, class T>
 inline V load_as(const T* at) {
   V v;
@@ -221,8 +221,8 @@ inline void store_as(T* at, const V& v) {
 }
 inline Vec load(const float* at) { return load_as<Vec>(at); }
 inline void store(float* at, const Vec& v) { store_as(at, v); }
-/// Writes past the caches, which would read the lines first: for results that are larger than these. `at` is a multiple
-/// of 16 floats from the beginning of a tensor. Others may read it after streamed().
+/// Stores without reading the line into the cache first: for results larger than the caches. `at` is aligned to 16
+/// floats. Other threads may read it after streamed().
 inline void stream(float* at, const Vec& v) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(at, (__m512)v);
@@ -238,28 +238,27 @@ inline void streamed() {
   _mm_sfence();
 #endif
 }
-inline Vec splat(float x) { return x - Vec{}; }  // x + 0 would not be x for -0, and cost an addition
-/// The first n of 16 floats, the rest zero.
+inline Vec splat(float x) { return x - Vec{}; }  // x + Vec{} would turn -0 into 0, and cost an addition
+/// Loads the first n of 16 floats; the rest is zero.
 inline Vec load_partial(const float* at, int n) {
   float lanes[kLanes] = {};
-  std::memcpy(lanes, at, static_cast<std::size_t>(n) * sizeof(float));
+  std::memcpy(lanes, at, n * sizeof(float));
   return load(lanes);
 }
 inline void store_partial(float* at, const Vec& v, int n) {
   float lanes[kLanes];
   store(lanes, v);
-  std::memcpy(at, lanes, static_cast<std::size_t>(n) * sizeof(float));
+  std::memcpy(at, lanes, n * sizeof(float));
 }
-/// Ones in the first n lanes.
+/// A mask of the first n lanes.
 inline IVec first_mask(int n) {
   static constexpr std::int32_t kNumbers[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return load_as<IVec>(kNumbers) < n;
 }
 /// The first n lanes; the others are zero.
 inline Vec first_lanes(const Vec& v, int n) { return select(first_mask(n), v, Vec{}); }
-/// The larger of two numbers, or the smaller one; b where they are equal or one is NaN. Of vectors it is one
-/// instruction, which the compiler does not always find: a comparison takes a turn of the multipliers on some
-/// processors, where that one takes none.
+/// The maximum, or the minimum; b where they are equal or one is NaN. One instruction for vectors, which the compiler
+/// does not always find; a comparison and a select would take a port of the multipliers on some processors.
 template <bool larger, class V>
 inline V extreme(const V& a, const V& b) {
   if constexpr (kTwice<V>) return {extreme<larger>(a.lo, b.lo), extreme<larger>(a.hi, b.hi)};
@@ -283,7 +282,7 @@ template <class V>
 inline V min(const V& a, const V& b) {
   return extreme<false>(a, b);
 }
-/// Eight lanes, and zeros behind them.
+/// Eight lanes followed by zeros.
 inline Vec with_zeros(const HalfVector& v) {
 #if defined(__AVX512F__)
   return __builtin_shufflevector(v, HalfVector{}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -291,18 +290,18 @@ inline Vec with_zeros(const HalfVector& v) {
   return {v, HalfVector{}};
 #endif
 }
-/// The larger one; NaN wins. For numbers and vectors.
+/// The maximum; NaN if either is NaN. For scalars and vectors.
 template <class V>
 inline V larger(const V& best, const V& v) {
   return select(v != v, v, max(v, best));
 }
-/// What Relu of relu.h says, and its gradient by its output y. A NaN stays; as a limit it is none.
+/// clamp() for a Relu (relu.h), and its gradient by its output y. A NaN in v stays; a NaN limit is no limit.
 template <class V>
 inline V limited(const V& v, const V& least, const V& most) {
   return min(most, max(least, v));
 }
-inline Vec gated(const Vec& dy, const Vec& y, const Vec& most) { return select((y > Vec{}) & (y != most), dy, Vec{}); }
-/// Of each `width` neighbouring lanes, which one register holds, number i in all of them.
+inline Vec masked(const Vec& dy, const Vec& y, const Vec& most) { return select((y > Vec{}) & (y != most), dy, Vec{}); }
+/// Broadcasts lane i of each group of `width` neighbouring lanes to the group. A group is within one register.
 template <int width, int i, class V>
 inline V one_of_each(const V& v) {
   if constexpr (kTwice<V>) {
@@ -315,7 +314,7 @@ inline V one_of_each(const V& v) {
     }(std::make_integer_sequence<int, kAll>());
   }
 }
-/// Halves are added up until one number is left.
+/// Sums the lanes by adding halves, log2 steps.
 template <class V>
 inline float sum(const V& v) {
   if constexpr (kTwice<V>) {

@@ -21,10 +21,11 @@ float greatest(const float* x, std::int64_t n) {
   return joined(lane, greater);
 }
 
-/// A row of 16 numbers to a few hundred, of which the last 16 are done as a vector too, whatever the count.
+/// A row of 16 to a few hundred elements. The last 16 are a vector too, which may overlap
+/// the one before.
 void softmax_of_short_row(const float* x, float* y, std::int64_t size) {
   const std::int64_t last = size - kLanes, whole = size / kLanes * kLanes;
-  const Vec end = load(x + last);  // y may be x
+  const Vec end = load(x + last);  // before the loop, since y may be x
   Vec all = end;
   for (std::int64_t i = 0; i < whole; i += kLanes) all = max(all, load(x + i));
   alignas(64) float lanes[kLanes];
@@ -47,7 +48,7 @@ void softmax_of_short_row(const float* x, float* y, std::int64_t size) {
   store(y + last, rest * scale);
 }
 
-/// log(sum(e^x)) as two terms, whose sum it is.
+/// log(sum(e^x)) as the sum of two terms.
 struct LogSum {
   float most, rest;
   LogSum(const float* x, std::int64_t n) : most(greatest(x, n)) {
@@ -114,7 +115,7 @@ float cross_entropy_row(const CrossEntropyRows& rows, std::int64_t place) {
   const float most = sum.most, rest = sum.rest;
   const float sure = rows.sure * (weights ? weights[label] : 1);
   float loss = sure != 0 ? sure * (rest - (x[label] - most)) : 0;
-  if (rows.spread != 0) {  // a class of no share may have a logit of -infinity
+  if (rows.spread != 0) {  // a class of probability 0 may have a logit of -infinity
     const double all = weights ? sum_of(rows.classes,
                                         [=](std::int64_t c) {
                                           return weights[c] != 0 ? weights[c] * (rest - (x[c] - most)) : 0;

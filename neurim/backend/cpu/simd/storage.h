@@ -1,7 +1,6 @@
-// Numbers of 16 bits, two of them in the place of a float: with the exponent of a float (bf16), or with more digits
-// (f16). Products of bf16 are AVX512-BF16's where the machine has it (has_bf16()), sums of products of f16
-// AVX512-FP16's (see f16_product.cpp). Files are compiled for all machines with AVX-512: functions that name the
-// instructions of fewer say so.
+// 16-bit floats, two in the space of a float: bf16, with the exponent of a float, and f16, with more digits. Products
+// of bf16 use AVX512-BF16 where the machine has it (has_bf16()), products of f16 AVX512-FP16 (f16_product.cpp). A file
+// is compiled for all machines with AVX-512; functions that use instructions of fewer machines name their target.
 #pragma once
 #include "neurim/backend/cpu/common/isa.h"
 #include "neurim/backend/cpu/simd/math.h"
@@ -17,7 +16,7 @@ namespace neurim::cpu::NEURIM_ISA {
 inline Vec from_bits(const IVec& bits) { return bits_as<Vec>(bits); }
 inline IVec bits_of(const Vec& v) { return bits_as<IVec>(v); }
 
-/// The word at `at` in every lane, whatever it means.
+/// Broadcasts the 32-bit word at `at`, whatever it holds.
 template <template <class> class Lanes = Wide>
 inline Lanes<float> splat_bits(const float* at) {
   std::int32_t word;
@@ -30,12 +29,12 @@ typedef Wide<std::uint32_t> Bits;
 // --- bf16
 // --------------------------------------------------------------------------------------------------------------
 
-/// The bf16 or f16 values of pairs as floats; the first lies in the low bits, as in memory.
+/// The first and second values of pairs of bf16 as floats. The first is in the low bits, as in memory.
 inline Vec first_of_pairs(Vec pairs) { return from_bits(bits_of(pairs) << 16); }
 inline Vec second_of_pairs(Vec pairs) { return from_bits(bits_of(pairs) & static_cast<std::int32_t>(0xffff0000)); }
 
 #if defined(__AVX512F__)
-/// sum + first * first + second * second, lane by lane; denormal numbers count as zero.
+/// sum + first * first + second * second for each lane. Denormal numbers count as zero.
 NEURIM_MAY_NAME_NARROW inline Vec add_products_of_pairs(Vec sum, Vec a, Vec b) {
   return (Vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 }
@@ -44,19 +43,19 @@ NEURIM_MAY_NAME_NARROW inline HalfVector add_products_of_pairs(HalfVector sum, H
 }
 #endif
 
-/// Bits whose upper bf16 or f16 values are the nearest bf16, ties to even. A NaN stays one.
+/// Bits whose upper half is the nearest bf16, ties to even. NaN stays NaN.
 inline Bits rounded_bits(const Vec& v) {
   const Bits bits = bits_as<Bits>(v);
   const Bits rounded = bits + 0x7fff + ((bits >> 16) & 1), quiet = bits | 0x400000;
   return select(v == v, rounded, quiet);
 }
 
-/// How numbers of 16 bits are read and made: rounded to the nearest, ties to even; a NaN stays one. `native`: by
-/// AVX512-BF16's instructions.
+/// Loads and stores 16-bit floats, rounded to the nearest, ties to even; NaN stays NaN. `native`: with AVX512-BF16
+/// instructions.
 template <bool native>
 struct Bf16 {
   static Vec load(const std::uint16_t* at) { return from_bits(load_as<IVec>(at) << 16); }
-  /// Writes 16 as 8 words. In assembly, so that callers need not name the instruction.
+  /// Stores 16 values in 8 words. In assembly, so that callers need not name the target.
   static void store(float* at, const Vec& v) {
 #if defined(__AVX512F__)
     if (native) {
@@ -68,7 +67,7 @@ struct Bf16 {
 #endif
     store_as(reinterpret_cast<std::uint16_t*>(at), rounded_bits(v) >> 16);
   }
-  /// Two vectors as one of pairs.
+  /// Interleaves two vectors into pairs.
   NEURIM_MAY_NAME_NARROW static Vec pairs(const Vec& first, const Vec& second) {
 #if defined(__AVX512F__)
     if (native) {
@@ -84,7 +83,7 @@ struct Bf16 {
 // --- f16
 // ---------------------------------------------------------------------------------------------------------------
 
-/// The nearest f16 of each number, in the lower bits of its lane, and back; bits above are not read.
+/// Converts to f16 bits in the lower half of each lane, and back; the upper half is not read.
 inline Bits f16_bits(const Vec& v) {
 #if defined(__AVX512F__)
   const auto halves = (Register<std::uint16_t, 32>::type)_mm512_maskz_cvtps_ph(
@@ -96,7 +95,7 @@ inline Bits f16_bits(const Vec& v) {
   };
   return bits_as<Bits>(Twice<Register<std::uint32_t, 32>::type>{(Register<std::uint32_t, 32>::type)half(v.lo),
                                                                 (Register<std::uint32_t, 32>::type)half(v.hi)});
-#else  // as to_f16() of core/half.h
+#else  // the algorithm of to_f16() in core/half.h
   const Bits bits = bits_as<Bits>(v), body = bits & 0x7fffffff,
              normal = (body + 0xfff + (body >> 13 & 1) - (112u << 23)) >> 13,
              small = bits_as<Bits>(bits_as<Vec>(body) + 0.5f) - 0x3f000000,
@@ -160,14 +159,14 @@ struct F16 {
 // --- tensors
 // -----------------------------------------------------------------------------------------------------------
 
-/// How the elements of a tensor stand behind a pointer to float: as these, or rounded (Layout::storage).
+/// How the memory at a pointer to float stores elements: Exact as floats, RoundedTo in 16 bits (Layout::storage).
 struct Exact {
-  static constexpr std::int64_t words(std::int64_t elements) { return elements; }  ///< that these take
+  static constexpr std::int64_t words(std::int64_t elements) { return elements; }  ///< words that so many elements take
   static Vec get(const float* tensor, std::int64_t at) { return load(tensor + at); }
   static void put(float* tensor, std::int64_t at, const Vec& v) { store(tensor + at, v); }
 };
 
-/// The other way; `at` of put is even.
+/// 16-bit elements; `at` of put is even.
 template <class Kind>
 struct RoundedTo {
   static constexpr std::int64_t words(std::int64_t elements) { return elements / 2; }
@@ -177,19 +176,19 @@ struct RoundedTo {
   static void put(float* tensor, std::int64_t at, const Vec& v) { Kind::store(tensor + at / 2, v); }
 };
 
-/// Calls a function with Bf16 or F16, as `half` says.
+/// Calls function(Bf16) or function(F16), as `half` says.
 template <class Function>
 auto with_kind(StorageDtype half, Function function) {
   return half == StorageDtype::f16 ? function(F16()) : has_bf16() ? function(Bf16<true>()) : function(Bf16<false>());
 }
-/// Calls a function with how the elements of a tensor that stands so are read and written.
+/// Calls a function with the Exact or RoundedTo that reads and writes tensors of this storage.
 template <class Function>
 auto with_places(StorageDtype half, Function function) {
   return half == StorageDtype::exact
              ? function(Exact())
              : with_kind(half, [&](auto kind) { return function(RoundedTo<decltype(kind)>()); });
 }
-/// The same for reading alone, which asks for no instruction that some machines lack.
+/// The same for loads only, which need no instruction that some machines lack.
 template <class Function>
 auto with_read_places(StorageDtype half, Function function) {
   return half == StorageDtype::exact ? function(Exact())
@@ -197,12 +196,12 @@ auto with_read_places(StorageDtype half, Function function) {
                                      : function(RoundedTo<Bf16<false>>());
 }
 
-/// Whether a tensor that stands as `rounded`, where there is one, stands as `half`.
+/// Whether a tensor of storage `rounded` is null or has the storage `half`.
 inline bool stands_as(StorageDtype half, const float* tensor, StorageDtype rounded) {
   return !tensor || rounded == half;
 }
 
-/// Elements that stand in the one way or the other, as is known when it runs.
+/// Storage that is chosen at run time.
 struct Stored {
   StorageDtype rounded;
   bool native = has_bf16();

@@ -9,9 +9,9 @@
 namespace neurim::cpu::NEURIM_ISA {
 
 inline constexpr int kSumLanes = 64;
-inline constexpr int kSumBlock = 1024;  ///< additions go to a double after so many elements
+inline constexpr int kSumBlock = 1024;  ///< elements before the float sums are added to a double
 
-/// What `join` makes of all lanes, half of them with the other half until one is left: no chain of so many.
+/// Reduces the lanes with `join` pairwise, by halves: a chain of dependent additions would be slower and less exact.
 template <int count = kSumLanes, class Join>
 float joined(float* lane, Join join) {
 #pragma GCC unroll 8

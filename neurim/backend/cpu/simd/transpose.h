@@ -1,4 +1,4 @@
-// Rows that become columns. For files under cpu/simd/.
+// Small transposes. For files under cpu/simd/.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -15,8 +15,7 @@ inline Four load4(const float* at) {
 }
 inline void store4(float* at, Four v) { std::memcpy(at, &v, sizeof v); }
 
-/// Four rows of four become columns, `to_row` floats apart and written in their order: shuffles that every instruction
-/// set has.
+/// Stores a 4 x 4 block transposed, rows `to_row` floats apart, with shuffles that every instruction set has.
 inline void store_columns(Four a, Four b, Four c, Four d, float* to, std::int64_t to_row) {
   constexpr Select low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, firsts = {0, 1, 4, 5}, seconds = {2, 3, 6, 7};
   const Four ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low);
@@ -27,7 +26,7 @@ inline void store_columns(Four a, Four b, Four c, Four d, float* to, std::int64_
   store4(to + 3 * to_row, __builtin_shuffle(ab2, cd2, seconds));
 }
 
-/// The same of rows that lie `from_row` floats apart.
+/// The same for rows that are `from_row` floats apart in memory.
 inline void transpose4(const float* from, std::int64_t from_row, float* to, std::int64_t to_row) {
   store_columns(load4(from), load4(from + from_row), load4(from + 2 * from_row), load4(from + 3 * from_row), to,
                 to_row);

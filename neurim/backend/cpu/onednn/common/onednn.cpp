@@ -19,7 +19,7 @@ namespace neurim::cpu {
 
 dnnl::engine& engine() {
   static dnnl::engine& cpu = *new dnnl::engine([] {
-    // As NEURIM_ISA may ask.
+    // NEURIM_ISA may ask for less than the machine has.
     if (isa() != Isa::avx512) dnnl::set_max_cpu_isa(isa() == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41);
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }());
@@ -37,7 +37,7 @@ dnnl_stream_t stream() {
   return in_order.get();
 }
 
-/// What a packed format of ours is to oneDNN.
+/// One of our packed formats, and its oneDNN descriptor.
 struct Packed {
   dnnl::memory::desc plain, packed;
   bool operator==(const Packed&) const = default;
@@ -74,7 +74,7 @@ dnnl::memory::data_type data_type(DType dtype) {
   return {};
 }
 
-/// A form of ours as oneDNN knows it.
+/// oneDNN's descriptor of one of our formats.
 memory::desc described(const PackedWeights& own) {
   using enum memory::format_tag;
   const Shape& s = own.weight.shape;
@@ -136,7 +136,7 @@ Layout packed_layout(const Type& type, const dnnl::memory::desc& desc) {
     const Type weight{type.dtype, {s[0], 1, s[3], s[4]}};
     if (desc == described({PackedWeights::depthwise, weight})) return depthwise_weights(weight);
   }
-  std::string name = text("onednn:", type, ':');  // the form spelled out: two equal descriptors give one format
+  std::string name = text("onednn:", type, ':');  // spelled out, so that two equal descriptors give one format
   for (const auto stride : desc.get_strides()) append(name, stride), name += ',';
   for (const auto axis : desc.get_inner_idxs()) name += 'i', append(name, axis);
   for (const auto block : desc.get_inner_blks()) name += 'b', append(name, block);
@@ -145,8 +145,8 @@ Layout packed_layout(const Type& type, const dnnl::memory::desc& desc) {
 
 void Primitive::run(void* const* data, std::uint32_t* status) const noexcept {
   if (execute(data)) return;
-  // What execution lacks is memory, whatever oneDNN calls it: the primitive and its arguments were checked when they
-  // were made.
+  // Execution fails only for lack of memory, whatever error oneDNN returns: the primitive and its arguments were
+  // checked at creation.
   std::atomic_ref(*status).fetch_or(kStatusOutOfMemory, std::memory_order_relaxed);
 }
 

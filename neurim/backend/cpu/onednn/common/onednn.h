@@ -1,5 +1,5 @@
-// oneDNN behind the few calls that the adapters need. Its primitives run on one thread each, inside the tasks of a
-// launch: the cut is ours, so results do not depend on the number of threads. Included by the onednn_*.cpp files alone.
+// The few oneDNN calls that the kernels need. Primitives run on one thread each, inside the tasks of a launch, so
+// results do not depend on the number of threads. Included by the onednn_*.cpp files only.
 #pragma once
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
@@ -11,7 +11,7 @@ namespace neurim::cpu {
 
 dnnl::engine& engine();
 
-/// Keeps oneDNN's OpenMP at one thread in the calling thread for a scope: at creation, where primitives fix their
+/// Limits oneDNN's OpenMP to one thread in the calling thread for a scope: at creation, where primitives fix their
 /// number of threads, and at execution.
 class OneThread {
  public:
@@ -22,8 +22,8 @@ class OneThread {
   int saved_;
 };
 
-/// The same where primitives are made. oneDNN uses a null pointer where it gets no memory for its small objects: throws
-/// std::bad_alloc where there is too little for them.
+/// The same, for creating primitives. oneDNN dereferences a null pointer if it gets no memory for its small objects, so
+/// this throws std::bad_alloc if too little is left.
 class Creation {
  public:
   Creation();
@@ -34,32 +34,32 @@ class Creation {
 
 using dnnl::memory;
 
-/// The descriptor of data of ours in a layout of ours; of three to five axes where blocked.
+/// The descriptor of a type in one of our layouts; three to five axes if blocked.
 memory::desc descriptor(const Type& type, const Layout& layout);
-/// The same, or nothing for a form that is not oneDNN's.
+/// The same, or nothing for a layout that oneDNN does not know.
 std::optional<memory::desc> known_descriptor(const Type& type, const Layout& layout);
 
-/// The layout of ours that has this physical form for weights: plain, or a packed format registered here.
+/// Our layout of this weight descriptor: plain, or a packed format that is registered here.
 Layout packed_layout(const Type& type, const dnnl::memory::desc& desc);
 
-/// Why oneDNN has no such primitive. Throws std::bad_alloc where it had no memory, which is no reason to take another
+/// Why oneDNN has no such primitive. Throws std::bad_alloc if it ran out of memory, which is no reason to take another
 /// kernel.
 const char* refusal(const dnnl::error& error);
 
-/// Appends relu as a post-op: as x * clip(x * (largest float), 0, 1), which differs from it only below the smallest
-/// normal number and at minus infinity, which becomes NaN. oneDNN's own relu makes 0 of NaN, and training that has
-/// diverged looks healthy.
+/// Appends a ReLU as x * clip(x * (largest float), 0, 1). It differs from ReLU only below the smallest normal number
+/// and at minus infinity, which becomes NaN. oneDNN's own ReLU turns NaN into 0, which would hide that training
+/// diverged.
 void append_relu(dnnl::post_ops& after);
 
-/// A primitive with the arguments that it takes, by number; data pointers come with each run.
+/// A primitive and its argument numbers. Data pointers come with each run.
 class Primitive {
  public:
   Primitive() = default;
   Primitive(const dnnl::primitive& primitive, std::vector<std::pair<int, dnnl::memory::desc>> arguments)
       : primitive_(primitive), arguments_(std::move(arguments)) {}
   explicit operator bool() const { return static_cast<bool>(primitive_); }
-  /// `data[i]` is the memory of the i-th argument. Sets a bit of `status` where oneDNN fails, which allocates in each
-  /// run.
+  /// `data[i]` is the memory of argument i. Sets a bit of `status` if oneDNN fails, which it can, as it allocates in
+  /// each run.
   void run(void* const* data, std::uint32_t* status) const noexcept;
 
  private:
