@@ -218,7 +218,7 @@ TEST(Decode, AReducedImageHasTheMeansOfTheFullOne) {
             off += std::abs(image.row(y)[x * full.channels() + c] - mean);
           }
         }
-      EXPECT_LE(off / static_cast<double>(image.size().levels()), 2) << "1/" << reduction;
+      EXPECT_LE(off / static_cast<double>(image.size().values()), 2) << "1/" << reduction;
     }
   }
 }
@@ -489,7 +489,7 @@ TEST(Decode, SixteenBitsAreKeptWhereTheyAreAskedFor) {
   all.all_channels = true;
   const auto levels16 = [](const Image& image) {
     EXPECT_EQ(image.size().bits, 16);
-    return std::vector<int>(image.levels<std::uint16_t>(), image.levels<std::uint16_t>() + image.size().levels());
+    return std::vector<int>(image.values<std::uint16_t>(), image.values<std::uint16_t>() + image.size().values());
   };
   using Levels = std::vector<int>;
   const auto png = [](const std::string& rows, std::uint8_t type) { return png_of(1, 1, rows, {type, 16}); };
@@ -519,7 +519,7 @@ TEST(Decode, SixteenBitsAreKeptWhereTheyAreAskedFor) {
   EXPECT_EQ(decoded(jpeg_of(plain(4, 4, {77})), wide).size().bits, 8);
   Image upright, stored;
   stored.reshape({1, 2, 1, 16});
-  stored.levels<std::uint16_t>()[0] = 0x0102, stored.levels<std::uint16_t>()[1] = 0x0304;
+  stored.values<std::uint16_t>()[0] = 0x0102, stored.values<std::uint16_t>()[1] = 0x0304;
   turn_upright(stored, 3, upright);
   EXPECT_EQ(levels16(upright), (Levels{0x0304, 0x0102}));
 }
@@ -536,7 +536,7 @@ TEST(Decode, Npy) {
   EXPECT_EQ(levels(many)[7], 'h');
   EXPECT_EQ(decoded(npy_of("|u1", "(2, 3)", "abcdef")).size(), (ImageSize{2, 3, 1}));
   EXPECT_EQ(levels(decoded(npy_of("<u2", "(1, 2)", "\x80\x80\xFF\xFF"s))), (std::vector<int>{128, 255}));
-  EXPECT_EQ(decoded(npy_of("<u2", "(1, 2)", "\x02\x01\xFF\xFF"s), {.bits = 16}).levels<std::uint16_t>()[0], 0x0102);
+  EXPECT_EQ(decoded(npy_of("<u2", "(1, 2)", "\x02\x01\xFF\xFF"s), {.bits = 16}).values<std::uint16_t>()[0], 0x0102);
   expect_words(error_of([&] { decoded(npy_of("|u1", "(4,)", "abcd")); }), {"NPY", "1 axes"});
   expect_words(error_of([&] { decoded(npy_of("|i1", "(2, 2)", "abcd")); }), {"NPY", "uint8"});
   expect_words(error_of([&] { decoded(npy_of("|u1", "(2, 3)", "abc")); }), {"NPY", "(2, 3)"});

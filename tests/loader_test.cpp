@@ -191,7 +191,7 @@ TEST(Loader, GoesOnAnywhereForAnyNumberOfWorkers) {
       if (first % 2 == 1) epoch_of(loader, 7);  // what was seen before has no influence
       const Epoch rest = epoch_of(loader, 2, first);
       if (!whole) whole = rest;
-      const std::size_t samples = static_cast<std::size_t>(first) * 4, size = kSmall.size().levels();
+      const std::size_t samples = static_cast<std::size_t>(first) * 4, size = kSmall.size().values();
       EXPECT_TRUE(std::equal(rest.indices.begin(), rest.indices.end(),
                              whole->indices.begin() + static_cast<std::ptrdiff_t>(samples), whole->indices.end()))
           << workers << " workers from batch " << first;
@@ -265,9 +265,9 @@ TEST(Loader, DamageOutsideOfARandomPartIsFoundAtOnce) {
           ++replaced;
           continue;
         }
-        const auto at = static_cast<std::ptrdiff_t>(i * kSmall.size().levels());
+        const auto at = static_cast<std::ptrdiff_t>(i * kSmall.size().values());
         EXPECT_TRUE(std::equal(all.images.begin() + at,
-                               all.images.begin() + at + static_cast<std::ptrdiff_t>(kSmall.size().levels()),
+                               all.images.begin() + at + static_cast<std::ptrdiff_t>(kSmall.size().values()),
                                expected.images.begin() + at));
       }
       EXPECT_EQ(replaced, 2u);
@@ -397,7 +397,7 @@ TEST(Loader, RepeatsWithinAnEpochAreOtherImages) {
   augment.random_resized_crop = true;
   constexpr std::uint32_t kEpoch = 2;
   const auto image_of = [](const Epoch& all, std::size_t at) {
-    const auto size = static_cast<std::ptrdiff_t>(kSmall.size().levels());
+    const auto size = static_cast<std::ptrdiff_t>(kSmall.size().values());
     const auto begin = all.images.begin() + static_cast<std::ptrdiff_t>(at) * size;
     return std::vector<float>(begin, begin + size);
   };
@@ -424,7 +424,7 @@ TEST(Loader, RepeatsWithinAnEpochAreOtherImages) {
         others.workers = workers;
         Loader resumed(data, Split::train, kSmall, augment, others);
         const Epoch rest = epoch_of(resumed, kEpoch, first);
-        const auto from = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(first) * 3 * kSmall.size().levels());
+        const auto from = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(first) * 3 * kSmall.size().values());
         EXPECT_EQ(rest.images, std::vector<float>(whole.images.begin() + from, whole.images.end()));
       }
     for (const int rank : {0, 1}) {

@@ -523,7 +523,7 @@ std::string npy(const std::string& type, const std::string& shape, const std::st
   return text("\x93NUMPY\x01", '\0', static_cast<char>(header.size()), '\0', header, data);
 }
 
-std::string levels_of(int count) {
+std::string values_of(int count) {
   std::string levels;
   for (int i = 0; i < count; ++i) levels += static_cast<char>(i * 5);
   return levels;
@@ -532,7 +532,7 @@ std::string levels_of(int count) {
 TEST(Arrays, ShapesAndTypes) {
   const auto open = [](const std::string& shape, int size) {
     const TempFolder temp;
-    write(temp.at("images.npy"), npy("|u1", shape, levels_of(size)));
+    write(temp.at("images.npy"), npy("|u1", shape, values_of(size)));
     write(temp.at("labels.npy"), npy("<i2", "(6, 1)", std::string("\0\0\1\0\2\0\0\0\1\0\2\0", 12)));
     return Dataset::open(temp.path(), {.val_split = 0.0});
   };
@@ -542,7 +542,7 @@ TEST(Arrays, ShapesAndTypes) {
   EXPECT_EQ(open("(6, 5, 7, 3)", 630).in_memory(), (ImageSize{5, 7, 3}));
   const auto wide = [&](const std::string& shape) {
     const TempFolder temp;
-    write(temp.at("images.npy"), npy("<u2", shape, levels_of(1260)));
+    write(temp.at("images.npy"), npy("<u2", shape, values_of(1260)));
     write(temp.at("labels.npy"), npy("|u1", "(6,)", std::string("\0\1\0\1\0\1", 6)));
     return Dataset::open(temp.path(), {.val_split = 0.0});
   };
@@ -566,7 +566,7 @@ TEST(Arrays, ShapesAndTypes) {
 
 TEST(Arrays, LabelsBeyondTheLimitAndNoneAtAll) {
   const TempFolder temp;
-  write(temp.at("x.npy"), npy("|u1", "(2, 5, 7)", levels_of(70)));
+  write(temp.at("x.npy"), npy("|u1", "(2, 5, 7)", values_of(70)));
   write(temp.at("y.npy"), npy("<i8", "(2,)", little(0, 8) + little(1'000'000'000'000, 8)));
   expect_words(error_of([&] { Dataset::open(temp.path()); }), {"y.npy[1] is 1000000000000", "labels are 0 to 1048575"});
   write(temp.at("x.npy"), npy("|u1", "(0, 5, 7)", ""));
@@ -577,7 +577,7 @@ TEST(Arrays, LabelsBeyondTheLimitAndNoneAtAll) {
 TEST(Arrays, LabelsThatMakeClassesWithoutImagesAreRefused) {
   const TempFolder temp;
   for (const char* split : {"train", "val"})
-    write(temp.at(text("x_", split, ".npy")), npy("|u1", "(6, 5, 7)", levels_of(210)));
+    write(temp.at(text("x_", split, ".npy")), npy("|u1", "(6, 5, 7)", values_of(210)));
   write(temp.at("y_train.npy"), npy("|u1", "(6,)", std::string("\0\1\0\1\7\1", 6)));
   write(temp.at("y_val.npy"), npy("|u1", "(6,)", std::string("\0\1\0\1\5\1", 6)));
   expect_words(error_of([&] { Dataset::open(temp.path()); }),
@@ -624,7 +624,7 @@ TEST(Arrays, PackedArchives) {
   const TempFolder temp;
   std::string labels;
   for (std::uint64_t i = 0; i < 6; ++i) labels += little(i % 2, 8);
-  write(temp.at("set.npz"), zip_of({packed_of("x_train.npy", npy("|u1", "(6, 5, 7)", levels_of(210))),
+  write(temp.at("set.npz"), zip_of({packed_of("x_train.npy", npy("|u1", "(6, 5, 7)", values_of(210))),
                                     packed_of("y_train.npy", npy("<i8", "(6,)", labels))}));
   const Dataset data = Dataset::open(temp.at("set.npz"), {.val_split = 0.0});
   EXPECT_EQ(data.in_memory(), (ImageSize{5, 7, 1}));
@@ -650,7 +650,7 @@ TEST(Arrays, PackedArchives) {
 TEST(Arrays, HeadsAreComparedBeforeAnythingIsUnpacked) {
   const TempFolder temp;
   const auto message = [&](const std::string& shape, int elements, std::uint64_t more) {
-    Packed images = packed_of("x_train.npy", npy("|u1", shape, levels_of(elements)));
+    Packed images = packed_of("x_train.npy", npy("|u1", shape, values_of(elements)));
     images.sum ^= 1;  // found where it is unpacked
     images.size += more;
     write(temp.at("set.npz"), zip_of({images, packed_of("y_train.npy", npy("|u1", "(2,)", std::string("\0\1", 2)))}));

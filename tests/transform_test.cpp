@@ -93,7 +93,7 @@ std::vector<float> transformed(const Image& image, const Preprocess& preprocess)
   Transform transform(preprocess);
   Decoder decoder;
   decoder.open({std::as_bytes(std::span(image.data(), image.size().bytes())), image.size()});
-  std::vector<float> out(preprocess.size().levels());
+  std::vector<float> out(preprocess.size().values());
   transform(decoder, out.data());
   return out;
 }
@@ -180,7 +180,7 @@ Image wide_image(int height, int width, int channels, const std::function<std::u
   image.reshape({height, width, channels, 16});
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x)
-      for (int c = 0; c < channels; ++c) image.levels<std::uint16_t>(y)[x * channels + c] = level(y, x, c);
+      for (int c = 0; c < channels; ++c) image.values<std::uint16_t>(y)[x * channels + c] = level(y, x, c);
   return image;
 }
 
@@ -229,7 +229,7 @@ TEST(Resample, APartMayBeginAndEndWithinAPixel) {
         resampler.resize(small, part, 20, 21, found.box(), found, 0, 0, kReduction);
         double sum = 0, most = 0;
         for (int i = 0; i < 20 * 21; ++i) {
-          const double off = (found.levels<std::uint16_t>()[i] - exact.levels<std::uint16_t>()[i]) / kStep;
+          const double off = (found.values<std::uint16_t>()[i] - exact.values<std::uint16_t>()[i]) / kStep;
           sum += off, most = std::max(most, std::abs(off));
         }
         const bool nearest = interpolation == Interpolation::nearest;
@@ -275,7 +275,7 @@ TEST(Preprocess, ChangesOf16BitsMoveWholeLevels) {
       Preprocess of = preprocess;
       of.bits = bits;
       Transform transform(of, {.augmentations = parse_augmentations(list), .crop_padding = 3, .hflip = 1});
-      std::vector<float> out(of.size().levels());
+      std::vector<float> out(of.size().values());
       Random random(3);
       transform.finish(in.data(), random, out.data());
       return out;
@@ -326,14 +326,14 @@ TEST(Preprocess, ResizeModes) {
 }
 
 /// The levels, of 0 to 255, that a JPEG gives the model, decoded in one way.
-std::vector<float> levels_of(const std::string& jpeg, bool scaled, Preprocess preprocess, const Augment& augment,
+std::vector<float> values_of(const std::string& jpeg, bool scaled, Preprocess preprocess, const Augment& augment,
                              std::uint64_t key) {
   preprocess.decode.scaled = scaled;
   preprocess.std = {1.0 / 255};
   Transform transform(preprocess, augment);
   Decoder decoder;
   decoder.open(stored(jpeg), preprocess.decoding());
-  std::vector<float> out(preprocess.size().levels());
+  std::vector<float> out(preprocess.size().values());
   Random random(7, key);
   transform.finish(transform.fit(decoder, random).data(), random, out.data());
   return out;
@@ -345,8 +345,8 @@ struct Distance {
 };
 Distance distance(const std::string& jpeg, const Preprocess& preprocess, const Augment& augment = {},
                   std::uint64_t key = 0) {
-  const std::vector<float> exact = levels_of(jpeg, false, preprocess, augment, key);
-  const std::vector<float> scaled = levels_of(jpeg, true, preprocess, augment, key);
+  const std::vector<float> exact = values_of(jpeg, false, preprocess, augment, key);
+  const std::vector<float> scaled = values_of(jpeg, true, preprocess, augment, key);
   Distance of;
   for (std::size_t i = 0; i < exact.size(); ++i) {
     const double off = static_cast<double>(scaled[i] - exact[i]) / static_cast<double>(exact.size());

@@ -24,8 +24,10 @@ class Error : public std::runtime_error {
   /// How much of the path of a module the message begins with: what is not whole grows on the way out of it.
   enum class Path : std::uint8_t { none, some, whole };
 
+  /// A fault with its message, which may begin with a path.
   Error(Fault fault, const std::string& message, Path path = Path::none)
       : std::runtime_error(message), fault_(fault), path_(path) {}
+  /// What kind of fault it is, which decides the exit code.
   Fault fault() const { return fault_; }
 
   /// The same from inside a part: "linear: …" of the part 3 is "3: linear: …", and of the part 1 "1.3: linear: …".
@@ -51,6 +53,7 @@ void require(bool holds, const Parts&... parts) {
   if (!holds) fail(Fault::usage, parts...);
 }
 
+/// Prints the condition and its place, and aborts.
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line);
 
 /// Runs `step`; an Error that it throws gets `name()` and a colon in front.

@@ -45,7 +45,7 @@ void sync_folder(const fs::path& folder) {
   if (dir.fd >= 0) ::fsync(dir.fd);
 }
 
-/// Where writing to `path` ends up: behind its symbolic links, also where there is no file yet.
+/// Where writing to `path` ends up: with symbolic links resolved, also where there is no file yet.
 fs::path behind_links(const fs::path& path) {
   constexpr int kMostLinks = 40;  // as many as Linux follows
   fs::path at = path;

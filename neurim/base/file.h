@@ -35,7 +35,7 @@ class FileReplacement {
   FileReplacement(const FileReplacement&) = delete;
   FileReplacement& operator=(const FileReplacement&) = delete;
 
-  const fs::path& target() const { return target_; }  ///< what is replaced: behind symbolic links
+  const fs::path& target() const { return target_; }  ///< what is replaced: with symbolic links resolved
   void replace();                                     ///< throws Error(resource)
 
  private:
@@ -84,6 +84,7 @@ class MappedFile {
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
+  /// The content.
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Looks on as a text is parsed. Json::parse has a callback for that, but behind each object it goes through all
+/// Looks on as a text is parsed. Json::parse has a callback for that, but after each object it goes through all
 /// siblings.
 class Check : public nlohmann::json_sax<Json> {
  public:

@@ -17,13 +17,17 @@ class JsonObject;
 /// become U+FFFD, and NaN and infinite numbers become null.
 class JsonText {
  public:
+  /// A string.
   template <std::convertible_to<std::string_view> String>
   JsonText(const String& value) : line_(quoted(value)) {}
+  /// An integer or a truth value.
   template <std::integral Number>
     requires(!std::same_as<Number, char>)
   JsonText(Number value) : line_(text(value)) {}
+  /// A floating number; null unless finite.
   template <std::floating_point Number>
   JsonText(Number value) : line_(number(value)) {}
+  /// An array.
   template <class Value>
   JsonText(const std::vector<Value>& values) : line_("[") {
     for (const Value& value : values) {
@@ -32,7 +36,7 @@ class JsonText {
     }
     line_ += ']';
   }
-  JsonText(const JsonObject& object);
+  JsonText(const JsonObject& object);  ///< An object.
 
   const std::string& line() const { return line_; }  ///< without blanks or line ends
 
@@ -46,13 +50,14 @@ class JsonText {
 /// An object; its keys keep their order: JsonObject{{"event", "summary"}, {"bytes", 7}}.
 class JsonObject {
  public:
+  /// A key with its value.
   struct Member {
-    std::string_view key;
-    JsonText value;
+    std::string_view key;  ///< unquoted
+    JsonText value;        ///< any JSON value
   };
 
   JsonObject() = default;
-  JsonObject(std::initializer_list<Member> members);
+  JsonObject(std::initializer_list<Member> members);  ///< Members in this order.
   /// A key that is added again stands there twice, and readers take the last.
   void add(std::string_view key, const JsonText& value);
 

@@ -13,7 +13,7 @@ constexpr std::size_t kMostAxes = 8;
 constexpr std::uint64_t kMostHeader = 1 << 16;
 constexpr const char* kFix = "; it is cut off or damaged: save it again";
 
-/// What stands behind 'key': in the dictionary of the header.
+/// What follows 'key': in the dictionary of the header.
 std::string_view value_of(std::string_view header, std::string_view key) {
   const std::string quoted = text('\'', key, "':");
   const std::size_t at = header.find(quoted);

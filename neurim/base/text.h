@@ -7,13 +7,20 @@
 
 namespace neurim {
 
+/// Appends a value as text.
 inline void append(std::string& out, std::string_view part) { out += part; }
+/// Appends a value as text.
 inline void append(std::string& out, const std::string& part) { out += part; }
+/// Appends a value as text.
 inline void append(std::string& out, const char* part) { out += part; }
+/// Appends a value as text.
 inline void append(std::string& out, char part) { out += part; }
+/// Appends a value as text.
 inline void append(std::string& out, bool part) { out += part ? "true" : "false"; }
 void append(std::string& out, double part);  ///< shortest form that reads back equal
+/// Appends a value as text.
 inline void append(std::string& out, float part) { append(out, static_cast<double>(part)); }
+/// Appends a value as text.
 template <std::integral T>
 void append(std::string& out, T part) {
   out += std::to_string(part);
@@ -27,15 +34,17 @@ std::string text(const Parts&... parts) {
   return out;
 }
 
+/// The parts between separators; one, "", of an empty text.
 std::vector<std::string> split(std::string_view whole, char separator);
+/// The parts with separators between them.
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
-std::string lower(std::string_view word);
+std::string lower(std::string_view word);    ///< ASCII letters in lower case
 std::string trimmed(std::string_view word);  ///< without blanks and tabs around it
 /// The line as it may be printed, whatever names of files in it hold: control characters but tabs become blanks, so
 /// that it stays one line and steers no terminal.
 std::string printable(std::string_view line);
-bool starts_with(std::string_view whole, std::string_view prefix);
-bool ends_with(std::string_view whole, std::string_view suffix);
+bool starts_with(std::string_view whole, std::string_view prefix);  ///< whether it does
+bool ends_with(std::string_view whole, std::string_view suffix);    ///< whether it does
 
 /// `printf`-style number with a fixed count of decimals.
 std::string fixed(double value, int decimals);

@@ -14,7 +14,7 @@ inline bool is_surrogate(char32_t c) { return c >= 0xD800 && c <= 0xDFFF; }
 /// 15, table 3-7).
 char32_t take_character(std::string_view& rest);
 
-/// Puts a character behind a text.
+/// Puts a character after a text.
 void append_character(std::string& out, char32_t character);
 
 /// Whether the text is well-formed.

@@ -21,7 +21,7 @@ void check_open(const fs::path& folder, const fs::path& path) {
     fail(Fault::resource, path.string(), ": cannot be written: ", folder.string(), ": ", std::strerror(reason));
 }
 
-/// Where a path ends up behind symbolic links.
+/// A path with its symbolic links resolved.
 fs::path followed(const fs::path& path) {
   std::error_code error;
   const fs::path target = fs::weakly_canonical(fs::absolute(path), error);

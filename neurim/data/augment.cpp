@@ -104,7 +104,7 @@ Pose random_pose(const Augment& augment, Random& random) {
 }
 
 void move_pixels(int down, int right, std::uint8_t fill, const std::uint8_t* in, ImageSize size, std::uint8_t* out) {
-  const std::size_t row = static_cast<std::size_t>(size.width * size.pixel_bytes());
+  const std::size_t row = size.width * size.pixel_bytes();
   right = std::clamp(right, -size.width, size.width);
   const auto count = static_cast<std::size_t>((size.width - std::abs(right)) * size.pixel_bytes());
   const int from = std::max(-right, 0) * size.pixel_bytes(), to = std::max(right, 0) * size.pixel_bytes();

@@ -58,7 +58,7 @@ std::int64_t BatchSource::size_of(std::int64_t batch) const {
 
 void BatchSource::make_room(Filling& filling, std::int64_t size) const {
   const auto count = static_cast<std::size_t>(size);
-  filling.images.resize(count * preprocess_.size().levels());
+  filling.images.resize(count * preprocess_.size().values());
   filling.labels.resize(targets_ ? 0 : count);
   filling.targets.resize(count * targets_);
   filling.indices.resize(count);
@@ -77,7 +77,7 @@ void BatchSource::put_labels(Filling& filling, std::size_t at) const {
 
 Batch BatchSource::view(Filling& filling, std::int64_t size) const {
   const auto count = static_cast<std::size_t>(size);
-  return {.images = std::span(filling.images).first(count * preprocess_.size().levels()),
+  return {.images = std::span(filling.images).first(count * preprocess_.size().values()),
           .labels = std::span(filling.labels).first(targets_ ? 0 : count),
           .targets = std::span(filling.targets).first(count * targets_),
           .indices = std::span(filling.indices).first(count),

@@ -21,15 +21,16 @@ namespace neurim {
 /// at least.
 std::int64_t most_bad(double max_bad, std::int64_t samples);
 
+/// How batches are made.
 struct LoaderOptions {
-  int batch = 32;           ///< samples
-  int workers = 2;          ///< threads; 0 works in the thread that calls next
-  int prefetch = 2;         ///< batches in preparation beside the one in use; bounds the memory
-  std::uint64_t seed = 42;  ///< of the order and of augmentation
-  bool shuffle = false;
-  Sampler sampler = Sampler::each;
-  int rank = 0, ranks = 1;  ///< which share of an epoch this loader has; see Order
-  bool drop_last = false;   ///< leave out a last batch that is not full
+  int batch = 32;                   ///< samples
+  int workers = 2;                  ///< threads; 0 works in the thread that calls next
+  int prefetch = 2;                 ///< batches in preparation beside the one in use; bounds the memory
+  std::uint64_t seed = 42;          ///< of the order and of augmentation
+  bool shuffle = false;             ///< in another order in each epoch
+  Sampler sampler = Sampler::each;  ///< how often samples are drawn
+  int rank = 0, ranks = 1;          ///< which share of an epoch this loader has; see Order
+  bool drop_last = false;           ///< leave out a last batch that is not full
   /// Where resized images are kept, when they are the same in every epoch (no random_resized_crop).
   Cache cache = Cache::automatic;
   std::size_t cache_bytes = 1ull << 30;  ///< the most that Cache::automatic takes
@@ -44,13 +45,13 @@ struct Batch {
   std::span<std::int64_t> labels;   ///< (size); empty of a multi-label set
   std::span<float> targets;         ///< (size, classes), 1 where a sample has the class; of a multi-label set only
   std::span<std::int64_t> indices;  ///< (size): which sample of the split each one is
-  int size = 0;
+  int size = 0;                     ///< samples
 };
 
 /// A sample that could not be decoded.
 struct BadSample {
-  std::int64_t index = 0;
-  std::string reason;  ///< names the file
+  std::int64_t index = 0;  ///< of the batch in the epoch
+  std::string reason;      ///< names the file
 };
 
 /// Batches of one split, epoch by epoch. Order, labels and random choices are a function of (seed, epoch,
@@ -85,10 +86,10 @@ class BatchSource {
 
   /// The memory of a batch.
   struct Filling {
-    std::vector<float> images, targets;
-    std::vector<std::int64_t> labels, indices;
+    std::vector<float> images, targets;         ///< images (N,C,H,W), and the targets of multi-label data (N,classes)
+    std::vector<std::int64_t> labels, indices;  ///< classes, and the samples' numbers
   };
-  void make_room(Filling& filling, std::int64_t size) const;
+  void make_room(Filling& filling, std::int64_t size) const;  ///< Makes room for `size` samples.
   /// Writes the label or the targets of the sample indices[at].
   void put_labels(Filling& filling, std::size_t at) const;
   /// The first `size` samples.
@@ -96,7 +97,7 @@ class BatchSource {
 
   virtual void halt() = 0;                           ///< ends all work on the epoch before
   virtual void begin(std::int64_t first_batch) = 0;  ///< begins work on the epoch that is set up now
-  std::int64_t size_of(std::int64_t batch) const;
+  std::int64_t size_of(std::int64_t batch) const;    ///< samples of a batch
   /// The sample at a place of a batch in this epoch, before any replacement.
   std::int64_t sample_at(std::int64_t batch, std::int64_t place) const {
     return order_[batch * options_.batch + place];
@@ -128,13 +129,15 @@ class BatchSource {
     return Random(options_.seed + static_cast<std::uint64_t>(again) * kStep, static_cast<std::uint64_t>(index), epoch_);
   }
 
-  const Dataset dataset_;
-  const Split split_;
-  const Preprocess preprocess_;
-  const Augment augment_;
-  const LoaderOptions options_;
+  const Dataset dataset_;        ///< what is loaded
+  const Split split_;            ///< which part of it
+  const Preprocess preprocess_;  ///< how images are brought to the model
+  const Augment augment_;        ///< how they are augmented
+  const LoaderOptions options_;  ///< how batches are made
+  /// Of the split.
   const std::int64_t samples_;  // of the split
-  const std::size_t targets_;   // of a sample: the classes of a multi-label set
+  /// Of a sample: the classes of a multi-label set.
+  const std::size_t targets_;  // of a sample: the classes of a multi-label set
 
  private:
   void remember_bad(std::int64_t index, std::string_view reason);

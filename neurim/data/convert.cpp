@@ -180,7 +180,7 @@ class ReadAhead {
 
  private:
   void fill(Split split, std::int64_t first, std::int64_t count) {
-    read_.assign(static_cast<std::size_t>(count), {});
+    read_.assign(count, {});
     std::atomic<std::int64_t> taken{0};
     pool_.each(pool_.threads(), [&](int thread) {
       for (std::int64_t i; (i = taken++) < count;) {

@@ -33,7 +33,7 @@ struct ConvertResult {
 void check_convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options);
 
 /// Writes all splits below the folder `out`, which is made and must be empty. Image files keep their bytes;
-/// levels that are no file become PNGs. A sample that cannot be decoded whole is left out, as by pack. Throws
+/// values that are no file become PNGs. A sample that cannot be decoded whole is left out, as by pack. Throws
 /// Error(usage) where `out` holds something or the set is multi-label, Error(resource) where it cannot be written.
 ConvertResult convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options,
                       const std::function<void(std::int64_t done, std::int64_t all)>& progress = {});

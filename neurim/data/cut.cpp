@@ -219,7 +219,7 @@ void split_off(Listing& listing, Split to, double share, std::uint64_t seed) {
 }
 
 void choose_fold(Listing& listing, int folds, int fold, std::uint64_t seed) {
-  std::vector<std::vector<std::int64_t>> parts(static_cast<std::size_t>(folds));
+  std::vector<std::vector<std::int64_t>> parts(folds);
   if (listing[Split::train].size() < parts.size())
     fail(Fault::data, "training has ", listing[Split::train].size(), " images, too few for ", folds,
          " folds; use fewer");

@@ -11,6 +11,7 @@
 
 namespace neurim {
 
+/// How a data set is opened.
 struct DatasetOptions {
   /// The share of each class that validation takes from training where the data has no val split of its own:
   /// in [0, 1). Unset means 0.1; with IDX files unset means that the test split is the val split too.
@@ -48,10 +49,13 @@ class Dataset {
   /// Splits and maps what any source listed; `path` is what errors call it.
   Dataset(Listing listing, const DatasetOptions& options, const std::string& path);
 
+  /// In the order of their indices.
   const std::vector<std::string>& class_names() const { return content_->class_names; }
   std::int64_t size() const;  ///< of all splits
+  /// Samples of a split.
   std::int64_t size(Split split) const { return static_cast<std::int64_t>(items(split).size()); }
   bool multi_label() const { return !label_sets().empty(); }  ///< a sample has any number of classes
+  /// Of multi-label data: the classes of each label.
   const std::vector<std::vector<std::int64_t>>& label_sets() const { return content_->label_sets; }
   std::vector<std::int64_t> class_counts(Split split) const;  ///< samples of each class
   /// The class of a sample; in a multi-label set a number that equal label sets share.
@@ -68,6 +72,7 @@ class Dataset {
                    std::int64_t sample) const;  ///< the path of the file, or file and position in it
   /// A sample as it is stored; see Source::read.
   StoredImage read(Split split, std::int64_t sample, std::vector<std::byte>& buffer) const;
+  /// The size of all images if they are stored decoded.
   std::optional<ImageSize> in_memory() const { return content_->source->in_memory(); }
   /// How the val split was taken from train: "stratified 10 % of train, seed 42; …"; "" where it was not.
   const std::string& validation() const { return content_->validation; }

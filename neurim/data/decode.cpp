@@ -113,24 +113,24 @@ namespace {
 
 std::atomic<std::int64_t> most_bytes{std::int64_t{256} << 20};
 
-/// Throws where the levels of an image would take more than most_picture_bytes.
+/// Throws if the pixel values of an image would take more than most_image_bytes.
 void check_bytes(const ImageHeader& header, const DecodeOptions& options) {
-  const std::int64_t level = header.bits > 8 && options.bits == 16 ? 2 : 1;
-  const std::int64_t bytes = std::int64_t{header.height} * header.width * header.channels * level;
+  const std::int64_t value_bytes = header.bits > 8 && options.bits == 16 ? 2 : 1;
+  const std::int64_t bytes = std::int64_t{header.height} * header.width * header.channels * value_bytes;
   if (bytes > most_bytes)
     fail(Fault::data, header.format, " of ", header.width, " x ", header.height, " pixels takes ",
          (bytes + (1 << 20) - 1) >> 20, " MiB decoded, more than the ", most_bytes >> 20,
          " MiB of max_image_mib; raise it, or scale the image down");
 }
 
-template <class Level>
-void blend_levels(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top, int left) {
-  const std::size_t channels = static_cast<std::size_t>(image.channels());
+template <class Value>
+void blend_values(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top, int left) {
+  const std::size_t channels = image.channels();
   const bool has_alpha = channels % 2 == 0;
-  constexpr std::uint32_t most = std::numeric_limits<Level>::max();
+  constexpr std::uint32_t most = std::numeric_limits<Value>::max();
   for (int y = 0; y < rgba.height(); ++y) {
-    const Level* from = rgba.levels<Level>(y);
-    Level* to = image.levels<Level>(top + y) + channels * static_cast<std::size_t>(left);
+    const Value* from = rgba.values<Value>(y);
+    Value* to = image.values<Value>(top + y) + channels * static_cast<std::size_t>(left);
     for (int x = 0; x < rgba.width(); ++x, from += 4, to += channels) {
       if (has_alpha) {
         std::copy_n(from, channels - 1, to);
@@ -138,8 +138,8 @@ void blend_levels(const Image& rgba, const std::array<std::uint8_t, 3>& backgrou
         continue;
       }
       for (std::size_t c = 0; c < channels; ++c)
-        to[c] = static_cast<Level>(
-            (std::uint32_t{from[c]} * from[3] + level_as<Level>(background[c]) * (most - from[3]) + most / 2) / most);
+        to[c] = static_cast<Value>(
+            (std::uint32_t{from[c]} * from[3] + value_as<Value>(background[c]) * (most - from[3]) + most / 2) / most);
     }
   }
 }
@@ -153,14 +153,14 @@ void set_most_image_bytes(std::int64_t bytes) {
 }
 
 void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top, int left) {
-  const auto of = image.size().bits == 16 ? blend_levels<std::uint16_t> : blend_levels<std::uint8_t>;
+  const auto of = image.size().bits == 16 ? blend_values<std::uint16_t> : blend_values<std::uint8_t>;
   of(rgba, background, image, top, left);
 }
 
 void fill_canvas(const std::array<std::uint8_t, 3>& background, Image& image) {
-  const std::size_t levels = image.size().bytes();
-  if (image.channels() == 4) return void(std::memset(image.data(), 0, levels));
-  for (std::size_t i = 0; i < levels; i += 3) std::copy_n(background.data(), 3, image.data() + i);
+  const std::size_t values = image.size().bytes();
+  if (image.channels() == 4) return void(std::memset(image.data(), 0, values));
+  for (std::size_t i = 0; i < values; i += 3) std::copy_n(background.data(), 3, image.data() + i);
 }
 
 std::string_view format_of_content(std::span<const std::byte> bytes) {
@@ -186,7 +186,7 @@ std::span<const std::byte> read_into(const std::string& path, std::vector<std::b
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) unreadable();
     if (count == 0) break;  // cut off while we read; the decoder says what is missing
-    filled += static_cast<std::size_t>(count);
+    filled += count;
   }
   return {buffer.data(), filled};
 }

@@ -23,35 +23,35 @@ struct DecodeOptions {
   /// Give alpha as a channel, and what else a pixel has beside gray or colour.
   bool all_channels = false;
   /// JPEGs that are resized to half and less may be decoded at 1/2, 1/4 or 1/8: see Decoder::reduction. Much faster,
-  /// and not quite the same levels.
+  /// and not quite the same values.
   bool scaled = false;
-  /// 16: images of more than 8 bits a level come as 16, over their whole range; else all come as 8.
+  /// 16: images of more than 8 bits a pixel value come as 16, over their whole range; else all come as 8.
   int bits = 8;
   bool operator==(const DecodeOptions&) const = default;
 };
 
-/// The most bytes that the levels of one image may take, decoded with all channels that it is stored with; larger ones
+/// The most bytes that the values of one image may take, decoded with all channels that it is stored with; larger ones
 /// are refused before any memory is taken for them. For the whole process; 256 MiB to begin with.
 std::int64_t most_image_bytes();
-void set_most_image_bytes(std::int64_t bytes);
+void set_most_image_bytes(std::int64_t bytes);  ///< for the whole process
 
 /// What an image file says of itself before its pixels are read.
 struct ImageHeader {
   std::string_view format;    ///< "JPEG", "PNG", …; empty where the image is no file
   int height = 0, width = 0;  ///< pixels
   int channels = 0;     ///< as stored: 1 gray, 2 gray and alpha, 3 colour (palettes too), 4 with alpha or of inks, more
-  int bits = 8;         ///< of a stored level
+  int bits = 8;         ///< of a stored value
   int orientation = 1;  ///< EXIF's, 1 to 8; 1 is upright
 };
 
-/// An item as it lies in a source: the bytes of an image file or, where `pixels` has a size, the levels of a
+/// An item as it lies in a source: the bytes of an image file or, where `pixels` has a size, the values of a
 /// image (height x width x channels).
 struct StoredImage {
-  std::span<const std::byte> bytes;
-  ImageSize pixels{};
+  std::span<const std::byte> bytes;  ///< the file, or the pixel values
+  ImageSize pixels{};                ///< of decoded pixel values; else empty
   /// Of a JPEG with an index (formats/jpeg_rows.h): where its rows of blocks lie, and how high they are.
   std::span<const std::uint32_t> rows{};
-  std::uint32_t block_height = 0;
+  std::uint32_t block_height = 0;  ///< rows of a block
 };
 
 class ImageReader;
@@ -62,7 +62,7 @@ class ImageReader;
 /// Formats, told by their first bytes and never by the file name: JPEG (baseline, progressive, gray, CMYK and
 /// YCCK; inks are turned to RGB by R = C'K'/255 with C' and K' the light that the ink lets through), PNG (an
 /// animated one gives its default image), WebP and GIF (the first frame), BMP, TIFF (the first page; up to
-/// 16 bits) and PNM. Where DecodeOptions::bits is 8, levels of 16 bits give the upper 8 (of PNM, NPY and of colour in
+/// 16 bits) and PNM. Where DecodeOptions::bits is 8, values of 16 bits give the upper 8 (of PNM, NPY and of colour in
 /// TIFF: the nearest of 8 bits), and .npy files of one array (height, width) or (height, width, channels) of u8 or u16.
 /// Colour profiles are not applied. The result has 1 channel where the file is gray, else 3; with
 /// DecodeOptions::all_channels one more where it has alpha; and all that there are of a TIFF of more samples than gray
@@ -78,7 +78,7 @@ class Decoder {
 
   Decoder();
   ~Decoder();
-  Decoder(Decoder&&) noexcept;
+  Decoder(Decoder&&) noexcept;  ///< Takes over the other's image.
 
   /// Reads the header, whose height and width are those of the upright image. What `stored` refers to must
   /// stay until the image is read. Throws where it is empty, of no known format, damaged or too large.

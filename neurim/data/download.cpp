@@ -93,7 +93,7 @@ bool is_right(const std::string& bytes, const SetFile& file, bool archive) {
   return content && sha256_of(*content) == file.sha256;
 }
 
-/// The bytes behind a URL, by the program curl, which knows proxies and certificates.
+/// The bytes of a URL, by the program curl, which knows proxies and certificates.
 std::string fetched(const std::string& url, const fs::path& part) {
   const std::string target = part.string();
   const char* words[] = {"curl", "--fail",   "--silent",     "--show-error", "--location", "--retry",
@@ -170,17 +170,17 @@ std::vector<std::string> check_download(const std::string& name, const std::stri
 }
 
 void download(const std::string& name, const std::string& out, const std::string& mirror,
-              const std::function<void(std::string_view)>& tell) {
+              const std::function<void(std::string_view)>& report) {
   const PublicSet& set = set_named(name);
   make_folder(out);
   for (const SetFile& file : set.files) {
     const fs::path path = fs::path(out) / file.name;
     if (!set.archive && fs::exists(path) && is_right(read_file(path), file, false)) {
-      if (tell) tell(text(path.string(), ": is there already"));
+      if (report) report(text(path.string(), ": is there already"));
       continue;
     }
     const std::string from = origin(set, file, mirror);
-    if (tell) tell(text("fetching ", from));
+    if (report) report(text("fetching ", from));
     const std::string bytes = is_url(mirror) ? fetched(from, fs::path(out) / text(".", file.name, ".part"))
                                              : read_file(from);
     if (!is_right(bytes, file, set.archive))

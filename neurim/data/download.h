@@ -22,9 +22,9 @@ std::vector<std::string> check_download(const std::string& name, const std::stri
 /// mnist and fashion-mnist, the binary batches of cifar10 and cifar100. They come from the set's publishers by way of
 /// the program curl, or from `mirror`: a folder that has the published files (or another folder's name or URL before
 /// each). Contents are compared with SHA-256 digests that are part of this program; files that are there already and
-/// right are kept. `tell` hears of each file. Throws Error(usage) for an unknown name, Error(data) where a file is
+/// right are kept. `report` hears of each file. Throws Error(usage) for an unknown name, Error(data) where a file is
 /// missing or is not the published one, Error(resource) where it cannot be fetched or written.
 void download(const std::string& name, const std::string& out, const std::string& mirror,
-              const std::function<void(std::string_view)>& tell = {});
+              const std::function<void(std::string_view)>& report = {});
 
 }  // namespace neurim

@@ -23,7 +23,7 @@ constexpr double kLeastWave = 0.02;  // of the root of all energy: the sign of a
 constexpr int kMostBits = 7;         // of 64 that may differ
 constexpr int kChunkBits = 16;       // hashes that differ in 7 bits differ in one of four chunks in at most one
 constexpr double kLeastCorrelation = 0.985;
-constexpr double kFlat = 2;        // std, in levels, of images that have nothing to correlate
+constexpr double kFlat = 2;        // std of pixel values of images that have nothing to correlate
 constexpr double kMostLevels = 6;  // that the means of two of those may differ by
 
 using Thumbnail = std::array<std::uint8_t, kSide * kSide>;
@@ -39,7 +39,7 @@ struct Print {
 
 /// Of the 64 slowest waves of the discrete cosine transform, but the constant one, which are positive and not
 /// weak.
-std::uint64_t waves_of(const Thumbnail& levels, double std) {
+std::uint64_t waves_of(const Thumbnail& values, double std) {
   using Waves = std::array<std::array<double, kSide>, kWaves>;
   static const Waves waves = [] {
     Waves made;
@@ -51,7 +51,7 @@ std::uint64_t waves_of(const Thumbnail& levels, double std) {
   Waves rows{};  // of each row, the waves along it
   for (int v = 0; v < kWaves; ++v)
     for (int y = 0; y < kSide; ++y)
-      for (int x = 0; x < kSide; ++x) rows[v][y] += waves[v][x] * levels[y * kSide + x];
+      for (int x = 0; x < kSide; ++x) rows[v][y] += waves[v][x] * values[y * kSide + x];
   std::uint64_t bits = 0;
   for (int u = 0, taken = 0; u < kWaves; ++u)
     for (int v = u == 0; u + v < kWaves && taken < 64; ++v, ++taken) {
@@ -74,7 +74,7 @@ struct Printer {
     decoder.open(stored);
     std::copy_n(small.fit(decoder, none).data(), print.thumbnail.size(), print.thumbnail.begin());
     double sum = 0, squares = 0;
-    for (const double level : print.thumbnail) sum += level, squares += level * level;
+    for (const double value : print.thumbnail) sum += value, squares += value * value;
     print.mean = sum / kSide / kSide;
     print.std = std::sqrt(std::max(squares / kSide / kSide - print.mean * print.mean, 0.0));
     if (print.std >= kFlat) print.waves = waves_of(print.thumbnail, print.std);
@@ -117,7 +117,7 @@ Duplicates find_duplicates(const Dataset& dataset, int threads,
   std::vector<std::string> reasons(prints.size());
   constexpr std::size_t kSome = 256;
   ThreadPool pool(threads);
-  std::vector<Printer> printers(static_cast<std::size_t>(threads));
+  std::vector<Printer> printers(threads);
   for (std::size_t begin = 0; begin < prints.size(); begin += kSome) {
     const std::size_t end = std::min(begin + kSome, prints.size());
     std::atomic<std::size_t> next{begin};

@@ -6,7 +6,7 @@
 
 namespace neurim {
 
-/// The bytes of a PNG with exactly these levels. Throws Error(data) for more than 4 channels.
+/// The bytes of a PNG with exactly these pixel values. Throws Error(data) for more than 4 channels.
 std::string encode_png(const Image& image);
 
 }  // namespace neurim

@@ -17,8 +17,7 @@ std::size_t common_root(const Dataset& dataset) {
     for (std::int64_t i = 0; i < dataset.size(split); ++i) {
       const std::string name = dataset.name(split, i);
       if (!common) common = name;
-      common->resize(static_cast<std::size_t>(
-          std::mismatch(common->begin(), common->end(), name.begin(), name.end()).first - common->begin()));
+      common->resize(std::mismatch(common->begin(), common->end(), name.begin(), name.end()).first - common->begin());
     }
   return common ? common->rfind('/') + 1 : 0;
 }

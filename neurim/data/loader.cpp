@@ -31,7 +31,7 @@ std::optional<Error> caught(const Step& step) {
   return {};
 }
 
-/// Names what the levels of a cache depend on.
+/// Names what the values of a cache depend on.
 std::string cache_key(const Dataset& dataset, Split split, Preprocess preprocess) {
   preprocess.mean = {0}, preprocess.std = {1};  // come after it
   const std::string recipe = file_fingerprint(dataset, split) + preprocess.json();
@@ -65,7 +65,7 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
     : BatchSource(dataset, split, preprocess, augment, options), forks_(forks()) {
   const Transform transform(preprocess, augment);
   const ImageSize size = preprocess.size();
-  chunk_ = static_cast<int>(std::clamp<std::size_t>(kChunkBytes / (size.levels() * sizeof(float)), 1, 32));
+  chunk_ = static_cast<int>(std::clamp<std::size_t>(kChunkBytes / (size.values() * sizeof(float)), 1, 32));
   chunks_per_batch_ = (options.batch + chunk_ - 1) / chunk_;
   slots_.resize(options.workers == 0 ? 1 : static_cast<std::size_t>(options.prefetch) + 1);
   for (Slot& slot : slots_) make_room(slot, size_of(0));
@@ -176,7 +176,7 @@ void Loader::fill(std::int64_t chunk, Worker& worker) {
   Slot& slot = slot_of(batch);
   for (std::int64_t i = begin; i < end; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    float* out = slot.images.data() + at * preprocess_.size().levels();
+    float* out = slot.images.data() + at * preprocess_.size().values();
     slot.indices[at] = first_good(sample_at(batch, i),
                                   [&](std::int64_t index) { produce(index, random_of(index, batch, i), worker, out); });
     put_labels(slot, at);

@@ -11,7 +11,7 @@ namespace neurim {
 
 /// "neurim", our own threads (Loader), and "dali", a CPU pipeline of NVIDIA DALI in a plug-in: the same
 /// samples in the same order with the same random choices, decoded, scaled and normalised by DALI, whose
-/// levels are near ours.
+/// values are near ours.
 std::vector<std::string> loader_names();
 
 /// The source of that name. A plug-in is the file that the environment variable NEURIM_DALI_PLUGIN names, or

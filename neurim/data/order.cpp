@@ -71,7 +71,7 @@ void Order::draw_weighted(std::uint32_t epoch) {
 }
 
 void Order::fill(std::uint32_t epoch, std::vector<std::int64_t>& samples) {
-  all_.resize(static_cast<std::size_t>(samples_));
+  all_.resize(samples_);
   if (options_.sampler == Sampler::balanced)
     draw_balanced(epoch);
   else if (options_.sampler == Sampler::weighted)
@@ -82,7 +82,7 @@ void Order::fill(std::uint32_t epoch, std::vector<std::int64_t>& samples) {
     Random random(options_.seed, kOrderStream, epoch);
     neurim::shuffle(all_, random);
   }
-  samples.resize(static_cast<std::size_t>(size()));
+  samples.resize(size());
   for (std::size_t i = 0; i < samples.size(); ++i)
     samples[i] = all_[static_cast<std::size_t>(options_.rank) + i * static_cast<std::size_t>(options_.ranks)];
   if (options_.sampler != Sampler::each) count_repeats();
@@ -90,7 +90,7 @@ void Order::fill(std::uint32_t epoch, std::vector<std::int64_t>& samples) {
 
 void Order::count_repeats() {
   repeats_.clear();
-  seen_.assign(static_cast<std::size_t>(samples_), 0);
+  seen_.assign(samples_, 0);
   const auto rank = static_cast<std::size_t>(options_.rank), ranks = static_cast<std::size_t>(options_.ranks);
   for (std::size_t i = 0; i < all_.size(); ++i) {  // of all ranks, as no two are to make the same image
     const std::int64_t before = seen_[all_[i]]++;

@@ -43,7 +43,7 @@ class Appender {
       const ssize_t count = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) give_up("write");
-      done += static_cast<std::size_t>(count);
+      done += count;
     }
     size_ += bytes.size();
   }
@@ -222,13 +222,13 @@ PackResult pack(const Dataset& dataset, const std::string& path, int threads, co
   if (end == 0) file.append(bytes_of(head));
 
   ThreadPool pool(threads);
-  std::vector<Packer> packers(static_cast<std::size_t>(threads));
+  std::vector<Packer> packers(threads);
   std::vector<std::string> records, reasons;
   const auto all = static_cast<std::int64_t>(samples.size());
   while (done < all) {
     const std::int64_t count = std::min(kSamplesATime, all - done);
-    records.assign(static_cast<std::size_t>(count), "");
-    reasons.assign(static_cast<std::size_t>(count), "");
+    records.assign(count, "");
+    reasons.assign(count, "");
     std::atomic<std::int64_t> next{0};
     pool.each(threads, [&](int thread) {
       for (std::int64_t i; (i = next++) < count;) {

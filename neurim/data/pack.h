@@ -30,7 +30,7 @@ using PackProgress = std::function<bool(std::int64_t done, std::int64_t all)>;
 /// Throws what pack throws before it writes anything.
 void check_pack(const Dataset& dataset, const std::string& path);
 
-/// Writes `path` by way of `path`.part, which an interrupted call leaves behind and the next one goes on from
+/// Writes `path` by way of `path`.part, which an interrupted call leaves and the next one continues
 /// when it is of the same set, whose files have neither another size nor a later time. A sample that cannot
 /// be decoded is left out and named. Throws Error(resource) where the disk is full or another process writes the file,
 /// Error(data) where all samples are bad.

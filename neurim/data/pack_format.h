@@ -25,8 +25,8 @@ struct RecordHead {
   std::int32_t label = 0;
   std::uint32_t split = 0;
   std::uint32_t name_bytes = 0, rows = 0, block_height = 0, bytes = 0;
-  std::uint32_t height = 0, width = 0, channels = 0;  // of levels that are no file; else 0
-  std::uint32_t bits = 0;                             // of a level: 16, or 0 for 8
+  std::uint32_t height = 0, width = 0, channels = 0;  // of values that are no file; else 0
+  std::uint32_t bits = 0;                             // of a value: 16, or 0 for 8
 };
 
 struct PackEntry {
@@ -42,7 +42,7 @@ struct PackTail {
   char magic[8] = {'K', 'C', 'A', 'P', 'R', 'U', 'E', 'N'};
 };
 
-constexpr std::uint32_t kMostPackedSide = 1u << 14;  // of levels, pixels
+constexpr std::uint32_t kMostPackedSide = 1u << 14;  // of values, pixels
 
 constexpr std::size_t aligned(std::size_t size) { return (size + 7) / 8 * 8; }
 

@@ -94,14 +94,14 @@ void Preprocess::check() const {
     require(list->size() == 1 || list->size() == static_cast<std::size_t>(channels),
             "preprocess: ", list == &mean ? "mean" : "std", " has ", list->size(), " values for ", channels,
             " channels; give one, or one per channel");
-  for (const double std : std) require(std > 0, "preprocess: std is ", std, "; it must be above 0");
+  for (const double each : std) require(each > 0, "preprocess: std is ", each, "; it must be above 0");
 }
 
 DecodeOptions Preprocess::decoding() const {
   DecodeOptions options = decode;
   options.bits = bits;
   options.all_channels = channels != 1 && channels != 3;
-  options.scaled = decode.scaled && interpolation != Interpolation::nearest;  // a smaller image has means of levels
+  options.scaled = decode.scaled && interpolation != Interpolation::nearest;  // a smaller image has means of values
   return options;
 }
 

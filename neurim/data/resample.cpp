@@ -16,11 +16,11 @@ using Ints4 [[gnu::vector_size(16)]] = std::int32_t;
 using Bytes16 [[gnu::vector_size(16)]] = std::uint8_t;
 using Shorts8 [[gnu::vector_size(16)]] = std::uint16_t;
 
-template <class Level>
-constexpr float kWhite = static_cast<float>(std::numeric_limits<Level>::max());
+template <class Value>
+constexpr float kWhite = static_cast<float>(std::numeric_limits<Value>::max());
 
-template <bool begins, class Level>
-[[gnu::always_inline]] inline void two_rows(const Level* __restrict first, const Level* __restrict second, float a,
+template <bool begins, class Value>
+[[gnu::always_inline]] inline void two_rows(const Value* __restrict first, const Value* __restrict second, float a,
                                             float b, float* __restrict line, int count) {
   for (int i = 0; i < count; ++i) {
     const float sum = a * static_cast<float>(first[i]) + b * static_cast<float>(second[i]);
@@ -49,12 +49,12 @@ NEURIM_WIDE void add_to_line(const std::uint16_t* first, const std::uint16_t* se
 }
 
 /// line[i] = the sum of weights[t] * row[t * stride + i] over the taps.
-template <class Level>
-void add_rows(const Level* row, std::size_t stride, const float* weights, int taps, float* line, int count) {
+template <class Value>
+void add_rows(const Value* row, std::size_t stride, const float* weights, int taps, float* line, int count) {
   for (int t = 0; t < taps; t += 2) {
-    const Level* first = row + static_cast<std::size_t>(t) * stride;
+    const Value* first = row + static_cast<std::size_t>(t) * stride;
     const bool two = t + 1 < taps;
-    const Level* second = two ? first + stride : first;
+    const Value* second = two ? first + stride : first;
     const float b = two ? weights[t + 1] : 0;
     if (t == 0)
       begin_line(first, second, weights[t], b, line, count);
@@ -67,18 +67,18 @@ void add_rows(const Level* row, std::size_t stride, const float* weights, int ta
 [[gnu::always_inline]] inline void store(Floats4 sum, int count, std::uint8_t* out) {
   const Bytes16 bytes = reinterpret_cast<Bytes16>(__builtin_convertvector(sum + 0.5f, Ints4));
   constexpr Bytes16 kLowest{0, 4, 8, 12};
-  const std::uint32_t levels = static_cast<std::uint32_t>(
+  const std::uint32_t values = static_cast<std::uint32_t>(
       reinterpret_cast<Ints4>(__builtin_shuffle(bytes, kLowest))[0]);
   if (count == 4)
-    std::memcpy(out, &levels, 4);
+    std::memcpy(out, &values, 4);
   else
-    std::memcpy(out, &levels, static_cast<std::size_t>(count));
+    std::memcpy(out, &values, count);
 }
 
 [[gnu::always_inline]] inline void store(Floats4 sum, int count, std::uint16_t* out) {
   const Shorts8 shorts = reinterpret_cast<Shorts8>(__builtin_convertvector(sum + 0.5f, Ints4));
   const Shorts8 lowest = __builtin_shuffle(shorts, Shorts8{0, 2, 4, 6});
-  std::memcpy(out, &lowest, static_cast<std::size_t>(count) * sizeof *out);
+  std::memcpy(out, &lowest, count * sizeof *out);
 }
 
 /// One output row out of a row of interleaved floats, after which three more can be read. `fixed`: the number of
@@ -118,11 +118,11 @@ NEURIM_WIDE void gather_rgb(const float* line, const int* first, const float* we
   }
 }
 
-/// The same of any number of channels, four at a time. `cut`: sums may leave the range of levels.
-template <bool cut, class Level>
+/// The same of any number of channels, four at a time. `cut`: sums may leave the range of values.
+template <bool cut, class Value>
 [[gnu::always_inline]] inline void gather_any(const float* line, const int* first, const float* weights, int taps,
-                                              int count, Level* out, int channels) {
-  const int levels = count * channels;
+                                              int count, Value* out, int channels) {
+  const int values = count * channels;
   for (int x = 0; x < count; ++x, weights += taps)
     for (int c = 0; c < channels; c += 4) {
       const float* from = line + first[x] * channels + c;
@@ -134,11 +134,11 @@ template <bool cut, class Level>
       }
       if (cut) {
         sum = sum < 0.0f ? Floats4{} : sum;
-        sum = sum > kWhite<Level> ? Floats4{} + kWhite<Level> : sum;
+        sum = sum > kWhite<Value> ? Floats4{} + kWhite<Value> : sum;
       }
       // What of four does not belong to this pixel is written over by the next one.
       const int at = x * channels + c;
-      store(sum, std::min(at + 4 <= levels ? 4 : channels - c, 4), out + at);
+      store(sum, std::min(at + 4 <= values ? 4 : channels - c, 4), out + at);
     }
 }
 
@@ -160,14 +160,14 @@ NEURIM_WIDE void gather_and_cut(const float* line, const int* first, const float
   gather_any<true>(line, first, weights, taps, count, out, channels);
 }
 
-template <class Level>
-[[gnu::always_inline]] inline void round_levels(const float* __restrict line, int count, Level* __restrict out) {
-  for (int i = 0; i < count; ++i) out[i] = static_cast<Level>(std::min(std::max(line[i], 0.0f), kWhite<Level>) + 0.5f);
+template <class Value>
+[[gnu::always_inline]] inline void round_values(const float* __restrict line, int count, Value* __restrict out) {
+  for (int i = 0; i < count; ++i) out[i] = static_cast<Value>(std::min(std::max(line[i], 0.0f), kWhite<Value>) + 0.5f);
 }
-NEURIM_WIDE void round_and_cut(const float* line, int count, std::uint8_t* out) { round_levels(line, count, out); }
-NEURIM_WIDE void round_and_cut(const float* line, int count, std::uint16_t* out) { round_levels(line, count, out); }
+NEURIM_WIDE void round_and_cut(const float* line, int count, std::uint8_t* out) { round_values(line, count, out); }
+NEURIM_WIDE void round_and_cut(const float* line, int count, std::uint16_t* out) { round_values(line, count, out); }
 
-/// The weight of a level whose distance is `x` pixels.
+/// The weight of a value whose distance is `x` pixels.
 double filter(Interpolation interpolation, double x) {
   x = std::abs(x);
   if (interpolation == Interpolation::bilinear) return std::max(0.0, 1 - x);
@@ -186,10 +186,10 @@ void Resampler::Axis::plan(Interpolation interpolation, const Span& from_span, i
   const int in = (end + reduction - 1) / reduction;
   const double origin = static_cast<double>(offset) / reduction;
   const double scale = static_cast<double>(from.size) / reduction / full;
-  first.assign(static_cast<std::size_t>(count), 0);
+  first.assign(count, 0);
   if (interpolation == Interpolation::nearest) {
     taps = 1;
-    weights.assign(static_cast<std::size_t>(count), 1.0f);
+    weights.assign(count, 1.0f);
     double center = origin + scale / 2;  // summed up, as Pillow does it, for where it falls between two pixels
     for (int i = 0; i < begin; ++i) center += scale;
     for (int& at : first) at = std::min(static_cast<int>(center), in - 1), center += scale;
@@ -236,41 +236,41 @@ void Resampler::resize(const Image& in, const Box& from, int full_height, int fu
          : rows_first<std::uint8_t>(in, pixels, window, out, top, left);
 }
 
-template <class Level>
+template <class Value>
 void Resampler::rows_first(const Image& in, const Box& from, const Box& window, Image& out, int top, int left) {
   const int channels = in.channels();
   // Only the columns that the window can see take part in the vertical pass.
   const int skipped = columns_.first.front() * channels, used = columns_.end() * channels - skipped;
-  const std::size_t stride = static_cast<std::size_t>(in.width() * channels);
-  void (*gather)(const float*, const int*, const float*, int, int, Level*, int) = gather_many;
-  if constexpr (sizeof(Level) == 1)
+  const std::size_t stride = in.width() * channels;
+  void (*gather)(const float*, const int*, const float*, int, int, Value*, int) = gather_many;
+  if constexpr (sizeof(Value) == 1)
     if (channels == 1 || channels == 3) gather = channels == 1 ? gather_gray : gather_rgb;
   for (int y = 0; y < window.height; ++y) {
-    const Level* row = in.levels<Level>(from.top + rows_.first[y]) + from.left * channels + skipped;
+    const Value* row = in.values<Value>(from.top + rows_.first[y]) + from.left * channels + skipped;
     add_rows(row, stride, rows_.taps_of(y), rows_.taps, line_.data() + skipped, used);
     gather(line_.data(), columns_.first.data(), columns_.weights.data(), columns_.taps, window.width,
-           out.levels<Level>(top + y) + left * channels, channels);
+           out.values<Value>(top + y) + left * channels, channels);
   }
 }
 
-/// Where weights are negative it shows which pass comes first and that its levels are rounded and cut. Pillow before
+/// Where weights are negative it shows which pass comes first and that its values are rounded and cut. Pillow before
 /// 13 does it in this order; 13 takes the rows first where that is less work.
-template <class Level>
+template <class Value>
 void Resampler::columns_first(const Image& in, const Box& from, const Box& window, Image& out, int top, int left) {
   const int channels = in.channels(), first_row = rows_.first.front(), count = window.width * channels;
   const int skipped = columns_.first.front() * channels, used = columns_.end() * channels - skipped;
   narrow_.reshape({rows_.end() - first_row, window.width, channels, in.size().bits});
   for (int y = 0; y < narrow_.height(); ++y) {
-    const Level* row = in.levels<Level>(from.top + first_row + y) + from.left * channels + skipped;
+    const Value* row = in.values<Value>(from.top + first_row + y) + from.left * channels + skipped;
     constexpr float kOne = 1;
     add_rows(row, 0, &kOne, 1, line_.data() + skipped, used);
     gather_and_cut(line_.data(), columns_.first.data(), columns_.weights.data(), columns_.taps, window.width,
-                   narrow_.levels<Level>(y), channels);
+                   narrow_.values<Value>(y), channels);
   }
   for (int y = 0; y < window.height; ++y) {
-    add_rows(narrow_.levels<Level>(rows_.first[y] - first_row), static_cast<std::size_t>(count), rows_.taps_of(y),
+    add_rows(narrow_.values<Value>(rows_.first[y] - first_row), static_cast<std::size_t>(count), rows_.taps_of(y),
              rows_.taps, line_.data(), count);
-    round_and_cut(line_.data(), count, out.levels<Level>(top + y) + left * channels);
+    round_and_cut(line_.data(), count, out.values<Value>(top + y) + left * channels);
   }
 }
 

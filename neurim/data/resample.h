@@ -6,7 +6,7 @@
 
 namespace neurim {
 
-/// How levels between pixels come about, as Pillow does it.
+/// How values between pixels come about, as Pillow does it.
 enum class Interpolation : std::uint8_t {
   nearest,
   bilinear,
@@ -14,10 +14,11 @@ enum class Interpolation : std::uint8_t {
 };
 
 /// Resizes images. The filters of bilinear and bicubic widen with the scale when the image shrinks
-/// (antialias). Results agree within one level with Pillow's NEAREST, BILINEAR and BICUBIC (that of before version 13,
+/// (antialias). Results agree within 1 with Pillow's NEAREST, BILINEAR and BICUBIC (that of before version 13,
 /// or with the columns resized first). Holds buffers: one Resampler serves one thread.
 class Resampler {
  public:
+  /// With this interpolation.
   explicit Resampler(Interpolation interpolation = Interpolation::bilinear) : interpolation_(interpolation) {}
 
   /// Scales the part `from` of `in` to `full` (height and width; pixels outside `from` have no influence) and
@@ -46,9 +47,9 @@ class Resampler {
     float* taps_of(int i) { return weights.data() + static_cast<std::size_t>(i) * static_cast<std::size_t>(taps); }
     int end() const { return first.back() + taps; }
   };
-  template <class Level>
+  template <class Value>
   void rows_first(const Image& in, const Box& from, const Box& window, Image& out, int top, int left);
-  template <class Level>
+  template <class Value>
   void columns_first(const Image& in, const Box& from, const Box& window, Image& out, int top, int left);
 
   Interpolation interpolation_;

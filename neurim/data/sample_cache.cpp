@@ -38,14 +38,14 @@ std::uint64_t available_bytes() {
 }  // namespace
 
 SampleCache::SampleCache(std::int64_t samples, std::size_t bytes) : samples_(samples), bytes_(bytes) {
-  const std::size_t count = static_cast<std::size_t>(samples);
+  const std::size_t count = samples;
   if (const std::uint64_t free = available_bytes(); bytes * count > free)
     fail(Fault::resource, "cache=ram: the resized images take ", bytes * count >> 20, " MiB, of which ", free >> 20,
          " are free; use cache=disk or a smaller imgsz");
   own_entries_ = std::make_unique<Entry[]>(count);
   own_levels_.reset(new std::uint8_t[count * bytes]);  // untouched memory costs nothing until it is filled
   entries_ = own_entries_.get();
-  levels_ = own_levels_.get();
+  values_ = own_levels_.get();
 }
 
 SampleCache::SampleCache(std::int64_t samples, std::size_t bytes, const std::string& key)
@@ -60,7 +60,7 @@ SampleCache::SampleCache(std::int64_t samples, std::size_t bytes, const std::str
   if (error)
     fail(Fault::resource, folder.string(), ": cannot make the folder of the cache: ", error.message(),
          "; set XDG_CACHE_HOME to another place, or use cache=none");
-  const std::size_t count = static_cast<std::size_t>(samples);
+  const std::size_t count = samples;
   const std::size_t entries_bytes = (count * sizeof(Entry) + 4095) / 4096 * 4096;
   mapped_bytes_ = entries_bytes + count * bytes;
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -74,7 +74,7 @@ SampleCache::SampleCache(std::int64_t samples, std::size_t bytes, const std::str
   if (at == MAP_FAILED) give_up("make room in this file of the cache");
   mapped_ = at;
   entries_ = static_cast<Entry*>(at);
-  levels_ = static_cast<std::uint8_t*>(at) + entries_bytes;
+  values_ = static_cast<std::uint8_t*>(at) + entries_bytes;
   for (std::size_t i = 0; i < count; ++i) {  // what another process left half written
     std::uint32_t writing = kWriting;
     entries_[i].state.compare_exchange_strong(writing, kEmpty);
@@ -88,19 +88,19 @@ SampleCache::~SampleCache() {
 const std::uint8_t* SampleCache::find(std::int64_t sample, std::uint32_t stored_crc) const {
   const Entry& entry = entries_[sample];
   if (entry.state.load(std::memory_order_acquire) != kKept) return nullptr;
-  const std::uint8_t* levels = levels_of(sample);
-  const bool same = !outlives_run() || (entry.stored_crc == stored_crc && entry.crc == crc_of(levels, bytes_));
-  return same ? levels : nullptr;
+  const std::uint8_t* values = values_of(sample);
+  const bool same = !outlives_run() || (entry.stored_crc == stored_crc && entry.crc == crc_of(values, bytes_));
+  return same ? values : nullptr;
 }
 
-void SampleCache::keep(std::int64_t sample, std::uint32_t stored_crc, const std::uint8_t* levels) {
+void SampleCache::keep(std::int64_t sample, std::uint32_t stored_crc, const std::uint8_t* values) {
   Entry& entry = entries_[sample];
   // A sample may be read by two workers at once; the first to claim its place fills it, for good: others may read it.
   std::uint32_t empty = kEmpty;
   if (!entry.state.compare_exchange_strong(empty, kWriting)) return;
-  std::memcpy(levels_of(sample), levels, bytes_);
+  std::memcpy(values_of(sample), values, bytes_);
   entry.stored_crc = stored_crc;
-  if (outlives_run()) entry.crc = crc_of(levels, bytes_);
+  if (outlives_run()) entry.crc = crc_of(values, bytes_);
   entry.state.store(kKept, std::memory_order_release);
 }
 

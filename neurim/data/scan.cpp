@@ -31,7 +31,7 @@ struct Scanner {
       decoder.read(image);
       file.status = ScannedFile::Status::ok;
       const std::string_view meant = format_of_extension(file.file);
-      // A packed image bears the name of its file, and may be levels.
+      // A packed image bears the name of its file, and may be values.
       if (!meant.empty() && !file.header.format.empty() && meant != file.header.format)
         file.reason = text("its extension says ", meant, ", its content is ", file.header.format);
     } catch (const Error& error) {
@@ -103,7 +103,7 @@ template <class FileAt, class Look>
 void look_at_all(std::size_t count, int threads, const FileAt& file_at, const Look& look,
                  const std::function<void(const ScannedFile&)>& found) {
   ThreadPool pool(threads);
-  std::vector<Scanner> scanners(static_cast<std::size_t>(threads));
+  std::vector<Scanner> scanners(threads);
   std::vector<ScannedFile> some;
   for (std::size_t begin = 0; begin < count; begin += some.size()) {
     some.assign(std::min(kFilesATime, count - begin), {});

@@ -13,9 +13,12 @@
 
 namespace neurim {
 
+/// A part of a data set.
 enum class Split : std::uint8_t { train, val, test };
+/// All of them.
 inline constexpr std::array kSplits{Split::train, Split::val, Split::test};
-std::string_view name(Split split);
+std::string_view name(Split split);  ///< "train", "val" or "test"
+/// Appends its name.
 inline void append(std::string& out, Split split) { out += name(split); }
 
 /// Items numbered from 0. Reading is safe from several threads at once and never writes to the user's data.
@@ -33,8 +36,8 @@ class Source {
 
 /// What a source found. The splits hold items; one item may stand in two of them.
 struct Listing {
-  std::shared_ptr<const Source> source;
-  std::vector<std::string> class_names;
+  std::shared_ptr<const Source> source;  ///< where the samples are
+  std::vector<std::string> class_names;  ///< in the order of their indices
   /// Of each item: its class, in [0, class_names.size()), or in a multi-label set its label set, in [0,
   /// label_sets.size()).
   std::vector<std::int64_t> labels;
@@ -44,12 +47,13 @@ struct Listing {
   std::vector<double> weights;        ///< of each item; empty: 1 each
   std::vector<std::string> groups;    ///< of each item, "" where it is alone; empty: no item has one
   std::vector<std::int64_t> same_as;  ///< of each item the first that shows the same; empty: none is repeated
-  std::array<std::vector<std::int64_t>, kSplits.size()> splits;
+  std::array<std::vector<std::int64_t>, kSplits.size()> splits;  ///< items of each split
   std::string validation;          ///< how the val split was taken from train, for people; "": it was not
   std::vector<std::string> notes;  ///< what a user should know, one line each
-  std::vector<std::vector<std::string>>
-      spellings;       ///< of each class that is written in several Unicode forms: these, its name first
+  /// Of each class that is written in several Unicode forms: these, its name first.
+  std::vector<std::vector<std::string>> spellings;
   std::string damage;  ///< the first place where a part of it is lost, which a note tells too; "" for none
+  /// The items of a split.
   std::vector<std::int64_t>& operator[](Split split) { return splits[static_cast<std::size_t>(split)]; }
 };
 
@@ -61,14 +65,14 @@ struct DatasetOptions;
 /// …, and each of these has to have a training image. The t10k files are the test split, and as published comparisons
 /// have no third one, the val split too unless options.val_split is given.
 bool is_idx(const std::string& folder);
-Listing open_idx(const std::string& folder, const DatasetOptions& options);
+Listing open_idx(const std::string& folder, const DatasetOptions& options);  ///< an IDX folder, such as MNIST's
 
 /// Whether the file is a packed one (pack.h); and its items, which stay in the file.
 bool is_pack(const std::string& path);
-Listing open_pack(const std::string& path);
+Listing open_pack(const std::string& path);  ///< a file of pack()
 
 /// The image files of root/class/…, of root/{train, val, test}/class/… or of root/class/{train, val, test}/…
-/// (see split_named); see sources/folder.h. The class is the level that has no split's name, whatever lies
+/// (see split_named); see sources/folder.h. The class is the value that has no split's name, whatever lies
 /// below; classes and files are in the lexicographic order of their bytes. What is_hidden names is passed over.
 /// Runs (see holds_run), folders without images, images beside the classes, links that lead nowhere and files
 /// with neither extension nor first bytes of an image are too, which notes say. A folder that is called as a
@@ -90,13 +94,13 @@ Listing open_folder(const std::string& root, const DatasetOptions& options);
 /// (huggingface.co/docs/datasets/image_dataset), where the label may also be the name of the image's
 /// folder.
 bool is_manifest(const std::string& path);
-Listing open_manifest(const std::string& path, const DatasetOptions& options);
+Listing open_manifest(const std::string& path, const DatasetOptions& options);  ///< a table of files and labels
 
 /// The binary version of CIFAR-10 or CIFAR-100 (cs.toronto.edu/~kriz/cifar.html), held in memory: records of
-/// a label (CIFAR-100: coarse, then fine, which counts) and 3 x 32 x 32 levels. Classes are called as
+/// a label (CIFAR-100: coarse, then fine, which counts) and 3 x 32 x 32 values. Classes are called as
 /// batches.meta.txt or fine_label_names.txt say. The test split is val too unless options.val_split is given.
 bool is_cifar(const std::string& path);
-Listing open_cifar(const std::string& path, const DatasetOptions& options);
+Listing open_cifar(const std::string& path, const DatasetOptions& options);  ///< CIFAR's binary files
 
 /// NumPy arrays: x.npy with y.npy and the like, or the members of an .npz file, held in memory. Names are
 /// {x, images, data} and {y, labels, targets}, each also with train_, val_, valid_ or test_ before or after.
@@ -104,7 +108,7 @@ Listing open_cifar(const std::string& path, const DatasetOptions& options);
 /// integers of (n) or (n, 1), which name classes as those of IDX files do.
 /// numpy.org/doc/stable/reference/generated/numpy.lib.format.html; PKWARE's APPNOTE 6.3.10 for .npz.
 bool is_arrays(const std::string& path);
-Listing open_arrays(const std::string& path, const DatasetOptions& options);
+Listing open_arrays(const std::string& path, const DatasetOptions& options);  ///< arrays of images and labels
 
 /// WebDataset shards: a .tar (ustar, GNU or pax), a folder of them, or a pattern such as
 /// train-{000000..000003}.tar. Neighbouring members that are called the same up to the first dot, or, where labels are
@@ -113,18 +117,18 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options);
 /// a word of its name, or of its folder's, names (see split_named); others are training. Of a damaged shard the samples
 /// before the damage are used, and a note says so.
 bool is_tar(const std::string& path);
-Listing open_tar(const std::string& path, const DatasetOptions& options);
+Listing open_tar(const std::string& path, const DatasetOptions& options);  ///< tar shards, as WebDataset's
 
 /// TFRecord files of tf.train.Example: image/encoded with image/class/label or label (integer) or
 /// image/class/text; one with several labels is left out. Splits are told as WebDataset's shards tell them. Those of
 /// gzip are unpacked in memory, up to 1 GiB in all. tensorflow.org/tutorials/load_data/tfrecord
 bool is_tfrecord(const std::string& path);
-Listing open_tfrecord(const std::string& path, const DatasetOptions& options);
+Listing open_tfrecord(const std::string& path, const DatasetOptions& options);  ///< TFRecord files
 
 /// An LMDB file, a folder with data.mdb or one of such folders that are called as splits are, read without the
 /// library: nothing is written or locked. Values are Caffe's Datum (caffe.proto) or image files whose labels
 /// stand in labels.csv, .tsv or .jsonl beside the file, with the columns key and label.
 bool is_lmdb(const std::string& path);
-Listing open_lmdb(const std::string& path, const DatasetOptions& options);
+Listing open_lmdb(const std::string& path, const DatasetOptions& options);  ///< an LMDB
 
 }  // namespace neurim

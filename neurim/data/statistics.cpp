@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kLeastStep = 1.f /
                              (1
-                              << 17);  // less than between two levels of 16 bits, more than resizing a plain image adds
+                              << 17);  // less than between two values of 16 bits, more than resizing a plain image adds
 
 }  // namespace
 
@@ -23,31 +23,31 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
   preprocess.std = {1};
   const std::int64_t size = dataset.size(split), count = std::min(size, most);
   const auto channels = static_cast<std::size_t>(preprocess.channels);
-  const std::size_t plane = preprocess.size().levels() / channels;
+  const std::size_t plane = preprocess.size().values() / channels;
   struct Sums {
-    std::vector<double> levels, squares;
+    std::vector<double> values, squares;
     std::vector<float> least, most;
     std::string reason;  // why there are none
   };
-  std::vector<Sums> sums(static_cast<std::size_t>(count));
+  std::vector<Sums> sums(count);
   std::atomic<std::int64_t> next{0};
   ThreadPool(threads).each(threads, [&](int) {
     Transform transform(preprocess);
     Decoder decoder;
     std::vector<std::byte> buffer;
-    std::vector<float> pixels(preprocess.size().levels());
+    std::vector<float> pixels(preprocess.size().values());
     for (std::int64_t i; (i = next++) < count;) {
       Sums& of = sums[i];
       const std::int64_t sample = i * size / count;
       try {
         decoder.open(dataset.read(split, sample, buffer), preprocess.decoding());
         transform(decoder, pixels.data());
-        of.levels.resize(channels), of.squares.resize(channels);
+        of.values.resize(channels), of.squares.resize(channels);
         for (std::size_t c = 0; c < channels; ++c) {
           const auto [low, high] = std::minmax_element(pixels.data() + c * plane, pixels.data() + (c + 1) * plane);
           of.least.push_back(*low), of.most.push_back(*high);
           for (std::size_t p = c * plane; p < (c + 1) * plane; ++p) {
-            of.levels[c] += static_cast<double>(pixels[p]);
+            of.values[c] += static_cast<double>(pixels[p]);
             of.squares[c] += static_cast<double>(pixels[p]) * static_cast<double>(pixels[p]);
           }
         }
@@ -65,7 +65,7 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
     }
     ++result.images;
     for (std::size_t c = 0; c < channels; ++c) {
-      all.levels[c] += of.levels[c];
+      all.values[c] += of.values[c];
       all.squares[c] += of.squares[c];
     }
     if (all.least.empty()) all.least = of.least, all.most = of.most;
@@ -76,7 +76,7 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
     fail(Fault::data, "none of ", count, ' ', split, " images can be used, such as ", result.reason);
   const double pixels = static_cast<double>(result.images) * static_cast<double>(plane);
   for (std::size_t c = 0; c < channels; ++c) {
-    const double mean = all.levels[c] / pixels;
+    const double mean = all.values[c] / pixels;
     result.mean.push_back(mean);
     const bool constant = all.most[c] - all.least[c] < kLeastStep;
     result.std.push_back(constant ? 1 : std::sqrt(std::max(0.0, all.squares[c] / pixels - mean * mean)));

@@ -10,14 +10,14 @@
 namespace neurim {
 
 struct ChannelStatistics {
-  std::vector<double> mean, std;      ///< of each channel, levels / 255; std is 1 where the channel is constant
-  std::vector<std::size_t> constant;  ///< the channels that have one level in all images
+  std::vector<double> mean, std;      ///< of each channel, values / 255; std is 1 where the channel is constant
+  std::vector<std::size_t> constant;  ///< the channels that have one value in all images
   std::int64_t images = 0;            ///< that were looked at
   std::int64_t left_out = 0;          ///< that could not be
   std::string reason;                 ///< why not the first of these, with its name; "" where there is none
 };
 
-/// Mean and std of the levels of a split's images as the model sees them (resized and cut as
+/// Mean and std of the values of a split's images as the model sees them (resized and cut as
 /// `preprocess` says, not yet normalised), over at most `most` images that are spread evenly over the split.
 /// Those that cannot be read or have other channels are left out. The same for any number of threads. Throws
 /// Error(data) with the reason of the first where all are.

@@ -12,9 +12,9 @@
 namespace neurim {
 namespace {
 
-/// out[i] = level * scale + shift for the levels in[0], in[step], in[2 * step], …
-template <class Level>
-[[gnu::always_inline]] inline void normalise_row(const Level* __restrict in, int step, int count, float scale,
+/// out[i] = value * scale + shift for the pixel values in[0], in[step], in[2 * step], …
+template <class Value>
+[[gnu::always_inline]] inline void normalise_row(const Value* __restrict in, int step, int count, float scale,
                                                  float shift, float* __restrict out) {
   for (int i = 0; i < count; ++i) out[i] = static_cast<float>(in[step * i]) * scale + shift;
 }
@@ -36,28 +36,28 @@ NEURIM_WIDE void mirror_row(const float* __restrict in, int count, float* __rest
 }
 
 /// 0.299, 0.587 and 0.114 in 16 bits; they sum to 65536.
-template <class Level>
-Level luma(Level red, Level green, Level blue) {
-  return static_cast<Level>((red * 19595u + green * 38470u + blue * 7471u + 0x8000u) >> 16);
+template <class Value>
+Value luma(Value red, Value green, Value blue) {
+  return static_cast<Value>((red * 19595u + green * 38470u + blue * 7471u + 0x8000u) >> 16);
 }
 
 /// The channels of an image as another has them, by the rules of Preprocess.
 template <class In, class Out>
 void recolor(const Image& from, const std::array<std::uint8_t, 3>& background, Image& to) {
   const int before = from.channels(), after = to.channels();
-  const In* in = from.levels<In>();
-  const In* end = in + from.size().levels();
-  Out* out = to.levels<Out>();
-  if (before == after) return void(std::transform(in, end, out, level_as<Out, In>));
+  const In* in = from.values<In>();
+  const In* end = in + from.size().values();
+  Out* out = to.values<Out>();
+  if (before == after) return void(std::transform(in, end, out, value_as<Out, In>));
   constexpr std::uint32_t most = std::numeric_limits<Out>::max();
   const bool colored = before >= 3, has_alpha = before % 2 == 0, keeps_alpha = after % 2 == 0;
   for (; in != end; in += before, out += after) {
-    const Out alpha = has_alpha ? level_as<Out>(in[before - 1]) : static_cast<Out>(most);
-    std::array<Out, 3> rgb{level_as<Out>(in[0]), level_as<Out>(in[colored]), level_as<Out>(in[colored * 2])};
+    const Out alpha = has_alpha ? value_as<Out>(in[before - 1]) : static_cast<Out>(most);
+    std::array<Out, 3> rgb{value_as<Out>(in[0]), value_as<Out>(in[colored]), value_as<Out>(in[colored * 2])};
     if (has_alpha && !keeps_alpha)
       for (std::size_t c = 0; c < 3; ++c)
         rgb[c] = static_cast<Out>(
-            (std::uint32_t{rgb[c]} * alpha + level_as<Out>(background[c]) * (most - alpha) + most / 2) / most);
+            (std::uint32_t{rgb[c]} * alpha + value_as<Out>(background[c]) * (most - alpha) + most / 2) / most);
     if (after >= 3)
       std::copy(rgb.begin(), rgb.end(), out);
     else
@@ -81,7 +81,7 @@ Transform::Transform(const Preprocess& preprocess, const Augment& augment)
             "changes: ", augmentation->text(), " takes images of 1, 3 or 4 channels, not of ", preprocess.channels,
             "; leave it out");
   }
-  line_.resize(static_cast<std::size_t>(preprocess_.width));
+  line_.resize(preprocess_.width);
   const auto of = [](const std::vector<double>& list, std::size_t c) { return list.size() == 1 ? list[0] : list[c]; };
   for (std::size_t c = 0; c < static_cast<std::size_t>(preprocess_.channels); ++c) {
     const double mean = of(preprocess_.mean, c), std = of(preprocess_.std, c);
@@ -170,12 +170,12 @@ void Transform::finish(const std::uint8_t* fitted, Random& random, float* out) {
     write_planes(fitted, pose.mirrored, out);
 }
 
-template <class Level>
-void Transform::write_planes(const Level* fitted, bool mirrored, float* out) {
+template <class Value>
+void Transform::write_planes(const Value* fitted, bool mirrored, float* out) {
   const int height = preprocess_.height, width = preprocess_.width, channels = preprocess_.channels;
   for (int y = 0; y < height; ++y)
     for (int c = 0; c < channels; ++c) {
-      const Level* row = fitted + static_cast<std::int64_t>(y) * width * channels + c;
+      const Value* row = fitted + static_cast<std::int64_t>(y) * width * channels + c;
       float* to = out + (static_cast<std::int64_t>(c) * height + y) * width;
       const auto channel = static_cast<std::size_t>(c);
       normalise(row, channels, width, scale_[channel], shift_[channel], mirrored ? line_.data() : to);

@@ -10,16 +10,18 @@ namespace neurim {
 /// Where Preprocess::resize puts an image: it is scaled to height x width, of which `window` stands in the result at
 /// (top, left); the rest of the result is Preprocess::fill.
 struct Placement {
-  int height = 0, width = 0;
-  Box window;
-  int top = 0, left = 0;
+  int height = 0, width = 0;  ///< of the resized image
+  Box window;                 ///< the part of the original that is resized
+  int top = 0, left = 0;      ///< where it is in the result
 };
+/// Where an image of this size goes.
 Placement placement_of(const Preprocess& preprocess, int height, int width, CropAt at = CropAt::center);
 
 /// Turns images into model inputs. Holds buffers: one Transform serves one thread, and soon
 /// allocates no more.
 class Transform {
  public:
+  /// Throws Error(usage) for an augmentation that the preprocessing does not allow.
   explicit Transform(const Preprocess& preprocess, const Augment& augment = {});
 
   /// Whether what `fit` gives follows from the image and the Preprocess alone, so that it may be kept.
@@ -38,12 +40,12 @@ class Transform {
 
  private:
   const Image& with_channels(const Image& decoded);
-  template <class Level>
-  void write_planes(const Level* fitted, bool mirrored, float* out);
+  template <class Value>
+  void write_planes(const Value* fitted, bool mirrored, float* out);
 
   Preprocess preprocess_;
   Augment augment_;
-  std::vector<float> scale_, shift_;  // of each channel: out = level * scale + shift
+  std::vector<float> scale_, shift_;  // of each channel: out = value * scale + shift
   Resampler resampler_;
   Image decoded_, recolored_, fitted_, changed_, moved_;
   Scratch scratch_;

@@ -79,7 +79,7 @@ void Canvas::polyline(std::span<const Point> points, const Color& color, double 
   sheet_->color(color);
   cairo_set_line_width(sheet_->pen, line_width);
   cairo_set_line_join(sheet_->pen, CAIRO_LINE_JOIN_ROUND);
-  cairo_new_path(sheet_->pen);  // letters leave a current point behind
+  cairo_new_path(sheet_->pen);  // letters leave a current point
   for (const Point& p : points) cairo_line_to(sheet_->pen, p.x, p.y);
   cairo_stroke(sheet_->pen);
 }

@@ -10,8 +10,8 @@ namespace neurim {
 struct Thumbnail {
   std::vector<std::uint8_t> rgb;  ///< height x width x 3
   int height = 0, width = 0;
-  std::vector<std::string>
-      caption;  ///< such as labels: on one line where they fit, else the first and below it the rest
+  /// Such as labels: on one line where they fit, else the first and below it the rest.
+  std::vector<std::string> caption;
 };
 
 /// A JPEG with the images in rows of `columns`, each scaled to fit a square cell of so many pixels: one whose sides are

@@ -159,7 +159,7 @@ class PanelPlot {
     }
   }
 
-  // At `at`, or on the next line where it is too long for this one; `at` moves behind it.
+  // At `at`, or on the next line where it is too long for this one; `at` moves after it.
   void draw_legend(const Curve& curve, const Color& color, Point& at) {
     std::string words = curve.name;
     if (const std::size_t best = best_of(curve); best < curve.values.size())

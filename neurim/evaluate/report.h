@@ -14,7 +14,7 @@ std::string confusion_matrix_csv(const Evaluation& evaluation);
 /// Columns class,precision,recall,f1,support.
 std::string per_class_csv(const Evaluation& evaluation);
 
-/// Columns class,threshold,average_precision,precision,recall,f1,support; a figure that is none is empty.
+/// Columns class,threshold,average_precision,precision,recall,f1,support; a metric that is none is empty.
 std::string per_class_csv(const MultiLabelEvaluation& evaluation);
 
 /// Columns true,predicted,count,share_of_true; the `limit` most frequent confusions.

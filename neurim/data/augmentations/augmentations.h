@@ -1,6 +1,6 @@
 // Random changes of training images, named in a list: "hflip,rotate(15),rand-m9-mstd0.5-inc1,erase(0.25)".
 //
-// p is a probability in [0, 1]; levels and fill lie in [0, 255]; what is in brackets may be left out, from
+// p is a probability in [0, 1]; pixel values and fill lie in [0, 255]; what is in brackets may be left out, from
 // the right. Geometry: hflip([p=0.5]), vflip([p=0.5]), rotate(degrees, [fill=0]) by a uniform angle in
 // [-degrees, degrees], affine(degrees, [translate=0, scale_low=1, scale_high=1, shear=0, fill=0]) with
 // translate in parts of the side and shear in degrees, perspective([distortion=0.5, p=0.5, fill=0]) as
@@ -41,7 +41,7 @@ class Augmentation {
   virtual std::string text() const = 0;
 };
 
-using Augmentations = std::vector<std::shared_ptr<const Augmentation>>;
+using Augmentations = std::vector<std::shared_ptr<const Augmentation>>;  ///< in the order in which they are applied
 
 /// Reads a list. Throws Error(usage) for an unknown name, and for an argument that is missing, too many or
 /// out of its range.

@@ -33,12 +33,12 @@ void erase(Image& image, const Box& box, int fill, Random& random) {
     for (int x = box.left; x < box.left + box.width; ++x)
       for (int c = 0; c < colors; ++c) {
         if (fill == Erasing::kNoise && left == 0) bytes = random.bits(), left = 4;
-        const auto level = static_cast<std::uint8_t>(fill == Erasing::kNoise ? bytes
+        const auto value = static_cast<std::uint8_t>(fill == Erasing::kNoise ? bytes
                                                                              : static_cast<std::uint32_t>(fill));
         if (image.size().bits == 16)
-          image.levels<std::uint16_t>(y)[x * channels + c] = level_as<std::uint16_t>(level);
+          image.values<std::uint16_t>(y)[x * channels + c] = value_as<std::uint16_t>(value);
         else
-          image.row(y)[x * channels + c] = level;
+          image.row(y)[x * channels + c] = value;
         bytes >>= 8, --left;
       }
 }

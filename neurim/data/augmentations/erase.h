@@ -13,7 +13,7 @@ struct Erasing {
   double probability = 0.5;
   std::array<double, 2> scale{0.02, 1. / 3};  ///< of the image's area, in (0, 1], uniform
   std::array<double, 2> ratio{0.3, 10. / 3};  ///< height to width, log-uniform
-  int fill = kNoise;                          ///< a level, or uniform noise in every pixel and channel
+  int fill = kNoise;                          ///< a value, or uniform noise in every pixel and channel
 };
 
 /// The rectangle, smaller than the image in both directions as in torchvision's RandomErasing; empty
@@ -21,7 +21,7 @@ struct Erasing {
 /// that fits top and left.
 Box draw_erased(const Erasing& erasing, int height, int width, Random& random);
 
-/// Fills the box in the colour channels; noise takes the bytes of one random number for every four levels.
+/// Fills the box in the colour channels; noise takes the bytes of one random number for every four values.
 void erase(Image& image, const Box& box, int fill, Random& random);
 
 }  // namespace neurim

@@ -44,9 +44,9 @@ void blur(Image& image, int size, double sigma, Scratch& scratch) {
     std::uint8_t* to = scratch.image.row(y);
     for (std::size_t i = 0; i < row; ++i) {
       const float* from = scratch.lines.data() + i;
-      float level = 0;
-      for (std::size_t k = 0; k < taps; ++k, from += channels) level += kernel[k] * *from;
-      to[i] = static_cast<std::uint8_t>(std::clamp(std::nearbyint(level), 0.0f, 255.0f));
+      float value = 0;
+      for (std::size_t k = 0; k < taps; ++k, from += channels) value += kernel[k] * *from;
+      to[i] = static_cast<std::uint8_t>(std::clamp(std::nearbyint(value), 0.0f, 255.0f));
     }
   }
   std::swap(image, scratch.image);
@@ -67,8 +67,8 @@ void adjust_sharpness(Image& image, double factor, Scratch& scratch) {
         for (int dy = -1; dy <= 1; ++dy)
           for (int dx = -1; dx <= 1; ++dx) sum += image.row(y + dy)[i + dx * channels];
         const int smooth = (2 * sum + 13) / 26;  // the sum / 13, rounded
-        const float level = static_cast<float>(smooth) + by * static_cast<float>(image.row(y)[i] - smooth);
-        out.row(y)[i] = static_cast<std::uint8_t>(std::clamp(level, 0.0f, 255.0f));
+        const float value = static_cast<float>(smooth) + by * static_cast<float>(image.row(y)[i] - smooth);
+        out.row(y)[i] = static_cast<std::uint8_t>(std::clamp(value, 0.0f, 255.0f));
       }
   std::swap(image, out);
 }

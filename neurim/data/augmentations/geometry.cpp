@@ -14,9 +14,9 @@ constexpr int kFixedLimit = 32768;  // sides from which 16.16 fixed point overfl
 double radians(double degrees) { return degrees * std::numbers::pi / 180; }
 
 /// Calls put(output pixel, input point) with the point of every output pixel's centre.
-template <class Level, class Put>
+template <class Value, class Put>
 void for_each_point(const Warp& m, Image& out, const Put& put) {
-  Level* to = out.levels<Level>();
+  Value* to = out.values<Value>();
   for (int y = 0; y < out.height(); ++y)
     for (int x = 0; x < out.width(); ++x, to += out.channels()) {
       const double u = x + 0.5, v = y + 0.5, depth = m[6] * u + m[7] * v + m[8];
@@ -25,17 +25,17 @@ void for_each_point(const Warp& m, Image& out, const Put& put) {
 }
 
 /// `fixed`, here and below: the number of channels where the compiler knows it; 0: any.
-template <int fixed, class Level>
-void put_nearest(const Image& in, std::int64_t y, std::int64_t x, Level fill, Level* to) {
+template <int fixed, class Value>
+void put_nearest(const Image& in, std::int64_t y, std::int64_t x, Value fill, Value* to) {
   const int channels = fixed ? fixed : in.channels();
   if (y < 0 || y >= in.height() || x < 0 || x >= in.width())
     std::fill_n(to, channels, fill);
   else
-    std::copy_n(in.levels<Level>(static_cast<int>(y)) + x * channels, channels, to);
+    std::copy_n(in.values<Value>(static_cast<int>(y)) + x * channels, channels, to);
 }
 
-template <int fixed, class Level>
-void put_bilinear(const Image& in, Point at, Level fill, Level* to) {
+template <int fixed, class Value>
+void put_bilinear(const Image& in, Point at, Value fill, Value* to) {
   const int channels = fixed ? fixed : in.channels();
   // Written so that a point at infinity or of no number is outside.
   if (!(at.x >= 0 && at.x < in.width() && at.y >= 0 && at.y < in.height())) {
@@ -46,24 +46,24 @@ void put_bilinear(const Image& in, Point at, Level fill, Level* to) {
   const int column = static_cast<int>(std::floor(x)), row = static_cast<int>(std::floor(y));
   const double dx = x - column, dy = y - row;
   const int left = std::max(column, 0) * channels, right = std::min(column + 1, in.width() - 1) * channels;
-  const Level *upper = in.levels<Level>(std::max(row, 0)),
-              *lower = in.levels<Level>(std::min(row + 1, in.height() - 1));
+  const Value *upper = in.values<Value>(std::max(row, 0)),
+              *lower = in.values<Value>(std::min(row + 1, in.height() - 1));
   for (int c = 0; c < channels; ++c) {
     const double above = upper[left + c] + (upper[right + c] - upper[left + c]) * dx;
     const double below = lower[left + c] + (lower[right + c] - lower[left + c]) * dx;
-    to[c] = static_cast<Level>(above + (below - above) * dy);
+    to[c] = static_cast<Value>(above + (below - above) * dy);
   }
 }
 
 std::int64_t fixed_point(double value) { return static_cast<std::int64_t>(std::floor(value * 65536 + 0.5)); }
 
 /// The nearest pixels of an affine warp, in steps of 16.16 fixed point.
-template <int fixed, class Level>
-void walk_nearest(const Warp& m, const Image& in, Level fill, Image& out) {
+template <int fixed, class Value>
+void walk_nearest(const Warp& m, const Image& in, Value fill, Image& out) {
   std::int64_t row_x = fixed_point(m[2] + (m[0] + m[1]) * 0.5), row_y = fixed_point(m[5] + (m[3] + m[4]) * 0.5);
   const std::int64_t x_by_x = fixed_point(m[0]), x_by_y = fixed_point(m[1]);
   const std::int64_t y_by_x = fixed_point(m[3]), y_by_y = fixed_point(m[4]);
-  Level* to = out.levels<Level>();
+  Value* to = out.values<Value>();
   for (int y = 0; y < out.height(); ++y, row_x += x_by_y, row_y += y_by_y) {
     std::int64_t from_x = row_x, from_y = row_y;
     for (int x = 0; x < out.width(); ++x, to += in.channels(), from_x += x_by_x, from_y += y_by_x)
@@ -71,15 +71,15 @@ void walk_nearest(const Warp& m, const Image& in, Level fill, Image& out) {
   }
 }
 
-template <int fixed, class Level>
-void warp_channels(const Warp& m, Interpolation interpolation, std::uint8_t level, const Image& in, Image& out) {
-  const Level fill = level_as<Level>(level);
+template <int fixed, class Value>
+void warp_channels(const Warp& m, Interpolation interpolation, std::uint8_t value, const Image& in, Image& out) {
+  const Value fill = value_as<Value>(value);
   if (interpolation == Interpolation::bilinear) {
-    for_each_point<Level>(m, out, [&](Level* to, Point at) { put_bilinear<fixed>(in, at, fill, to); });
+    for_each_point<Value>(m, out, [&](Value* to, Point at) { put_bilinear<fixed>(in, at, fill, to); });
   } else if (m[6] == 0 && m[7] == 0 && m[8] == 1 && std::max(in.height(), in.width()) < kFixedLimit) {
     walk_nearest<fixed>(m, in, fill, out);
   } else {
-    for_each_point<Level>(m, out, [&](Level* to, Point at) {
+    for_each_point<Value>(m, out, [&](Value* to, Point at) {
       const bool inside = at.x >= 0 && at.x < in.width() && at.y >= 0 && at.y < in.height();
       put_nearest<fixed>(in, inside ? static_cast<int>(at.y) : -1, inside ? static_cast<int>(at.x) : -1, fill, to);
     });
@@ -107,7 +107,7 @@ std::array<double, n> solve(std::array<std::array<double, n + 1>, n> rows) {
 }  // namespace
 
 void flip_vertically(Image& image) {
-  const std::size_t bytes = static_cast<std::size_t>(image.width() * image.size().pixel_bytes());
+  const std::size_t bytes = image.width() * image.size().pixel_bytes();
   for (int top = 0, bottom = image.height() - 1; top < bottom; ++top, --bottom)
     std::swap_ranges(image.row(top), image.row(top) + bytes, image.row(bottom));
 }

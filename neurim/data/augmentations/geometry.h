@@ -21,9 +21,9 @@ struct Point {
 using Warp = std::array<double, 9>;
 
 /// Nearest or bilinear: every output pixel shows the input at warp(its centre); points outside the image show `fill`.
-/// As Pillow's Image.transform: bilinear repeats the border pixels for half a pixel and cuts fractions of levels off;
+/// As Pillow's Image.transform: bilinear repeats the border pixels for half a pixel and cuts fractions of values off;
 /// nearest walks an affine warp in 16.16 fixed point for sides below 32768. Bilinear agrees with Pillow within one
-/// level; nearest may take the neighbour where a point falls between two pixels. A fourth channel moves like the
+/// value; nearest may take the neighbour where a point falls between two pixels. A fourth channel moves like the
 /// others, where Pillow multiplies the colours with alpha first.
 void warp(const Warp& warp, Interpolation interpolation, std::uint8_t fill, Image& image, Scratch& scratch);
 

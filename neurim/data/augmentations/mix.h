@@ -18,24 +18,26 @@ struct MixOptions {
   void check() const;                          ///< throws Error(usage) naming the option that is out of range
 };
 
+/// How two images are mixed.
 struct Mix {
+  /// Nothing, a blend, or a box of the other image.
   enum class Kind { none, mixup, cutmix };
-  Kind kind = Kind::none;
-  double lambda = 1;  ///< the share of the own image; of CutMix the area that is left
-  Box box{};          ///< of CutMix: the part that comes from the partner
+  Kind kind = Kind::none;  ///< of the mix
+  double lambda = 1;       ///< the share of the own image; of CutMix the area that is left
+  Box box{};               ///< of CutMix: the part that comes from the partner
 };
 
 /// Draws: probability, switch (where both are on), lambda, and for CutMix the box's middle, row then column.
 /// The box has 1 - lambda of the area before it is cut at the image's border.
 Mix draw_mix(const MixOptions& options, int height, int width, Random& random);
 
-/// Mixes f32 images (n, c, h, w), row-major, in place: image i with what image partner[i] was before.
-/// `partner` is a permutation of [0, n) (else Error(usage)); timm's is the reverse order. The buffers grow
-/// and never shrink.
+/// The buffers of mix_images(); they grow and never shrink.
 struct MixBuffers {
-  std::vector<float> image;
-  std::vector<char> done;
+  std::vector<float> image;  ///< one image
+  std::vector<char> done;    ///< for each image, whether it is mixed
 };
+/// Mixes f32 images (n,c,h,w), row-major, in place: image i with what image partner[i] was before. `partner` is a
+/// permutation of [0, n) (else Error(usage)); timm's is the reverse order.
 void mix_images(const Mix& mix, std::span<const int> partner, int channels, int height, int width,
                 std::span<float> images, MixBuffers& buffers);
 

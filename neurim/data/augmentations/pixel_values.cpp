@@ -10,14 +10,14 @@ namespace {
 using Table = std::array<std::uint8_t, 256>;
 using Histogram = std::array<std::int64_t, 256>;
 
-std::uint8_t level_of(double value) { return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0)); }
+std::uint8_t to_value(double value) { return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0)); }
 
 int color_channels(const Image& image) { return std::min(image.channels(), 3); }
 
 template <class F>
 Table table_of(const F& f) {
   Table table;
-  for (int level = 0; level < 256; ++level) table[level] = f(level);
+  for (int value = 0; value < 256; ++value) table[value] = f(value);
   return table;
 }
 
@@ -28,7 +28,7 @@ void map_channel(Image& image, int c, const Table& table) {
   for (std::uint8_t* at = image.data() + c; at < end; at += channels) *at = table[*at];
 }
 
-void map_levels(Image& image, const Table& table) {
+void map_values(Image& image, const Table& table) {
   for (int c = 0; c < color_channels(image); ++c) map_channel(image, c, table);
 }
 
@@ -73,14 +73,14 @@ HueSaturation hue_saturation(const std::uint8_t* rgb) {
                        : rgb[1] == high ? static_cast<float>(2.0 + r - b)
                                         : static_cast<float>(4.0 + g - r);
   const float hue = static_cast<float>(std::fmod(sixths / 6.0 + 1.0, 1.0));
-  return {level_of(hue * 255.0), level_of(range / static_cast<float>(high) * 255.0)};
+  return {to_value(hue * 255.0), to_value(range / static_cast<float>(high) * 255.0)};
 }
 
 void write_hsv(HueSaturation color, int value, std::uint8_t* rgb) {
   const double position = color.hue * 6.0 / 255.0, saturation = color.saturation / 255.0;
   const int sixth = static_cast<int>(position);
   const double part = position - sixth;
-  const auto less = [&](double share) { return level_of(std::round(value * (1 - saturation * share))); };
+  const auto less = [&](double share) { return to_value(std::round(value * (1 - saturation * share))); };
   const std::uint8_t v = static_cast<std::uint8_t>(value), p = less(1), q = less(part), t = less(1 - part);
   const std::uint8_t of[6][3] = {{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}};
   std::copy_n(of[sixth % 6], 3, rgb);
@@ -89,7 +89,7 @@ void write_hsv(HueSaturation color, int value, std::uint8_t* rgb) {
 }  // namespace
 
 void adjust_brightness(Image& image, double factor) {
-  map_levels(image, table_of([&](int level) { return blend(0, level, static_cast<float>(factor)); }));
+  map_values(image, table_of([&](int value) { return blend(0, value, static_cast<float>(factor)); }));
 }
 
 void adjust_contrast(Image& image, double factor) {
@@ -98,25 +98,25 @@ void adjust_contrast(Image& image, double factor) {
   const std::uint8_t* at = image.data();
   for (std::int64_t i = 0; i < pixels; ++i, at += image.channels()) sum += image.channels() < 3 ? *at : luma(at);
   const int mean = static_cast<int>(static_cast<double>(sum) / static_cast<double>(pixels) + 0.5);
-  map_levels(image, table_of([&](int level) { return blend(mean, level, static_cast<float>(factor)); }));
+  map_values(image, table_of([&](int value) { return blend(mean, value, static_cast<float>(factor)); }));
 }
 
 void invert(Image& image) { solarize(image, 0); }
 
 void solarize(Image& image, int threshold) {
-  map_levels(image,
-             table_of([&](int level) { return static_cast<std::uint8_t>(level < threshold ? level : 255 - level); }));
+  map_values(image,
+             table_of([&](int value) { return static_cast<std::uint8_t>(value < threshold ? value : 255 - value); }));
 }
 
 void solarize_add(Image& image, int add, int threshold) {
-  map_levels(image, table_of([&](int level) {
-               return static_cast<std::uint8_t>(level < threshold ? std::min(level + add, 255) : level);
+  map_values(image, table_of([&](int value) {
+               return static_cast<std::uint8_t>(value < threshold ? std::min(value + add, 255) : value);
              }));
 }
 
 void posterize(Image& image, int bits) {
   const int mask = 256 - (1 << (8 - bits));
-  map_levels(image, table_of([&](int level) { return static_cast<std::uint8_t>(level & mask); }));
+  map_values(image, table_of([&](int value) { return static_cast<std::uint8_t>(value & mask); }));
 }
 
 void equalize(Image& image) {
@@ -128,8 +128,8 @@ void equalize(Image& image) {
     if (step == 0) continue;
     std::int64_t below = step / 2;
     Table table;
-    for (std::size_t level = 0; level < 256; below += counts[level++])
-      table[level] = static_cast<std::uint8_t>(std::min<std::int64_t>(below / step, 255));
+    for (std::size_t value = 0; value < 256; below += counts[value++])
+      table[value] = static_cast<std::uint8_t>(std::min<std::int64_t>(below / step, 255));
     map_channel(image, c, table);
   }
 }
@@ -142,12 +142,12 @@ void autocontrast(Image& image) {
     while (high > 0 && counts[high] == 0) --high;
     if (high <= low) continue;
     const double scale = 255.0 / (high - low), offset = -low * scale;
-    map_channel(image, c, table_of([&](int level) { return level_of(level * scale + offset); }));
+    map_channel(image, c, table_of([&](int value) { return to_value(value * scale + offset); }));
   }
 }
 
 void adjust_gamma(Image& image, double gamma, double gain) {
-  map_levels(image, table_of([&](int level) { return level_of(255.999 * gain * std::pow(level / 255.0, gamma)); }));
+  map_values(image, table_of([&](int value) { return to_value(255.999 * gain * std::pow(value / 255.0, gamma)); }));
 }
 
 void to_gray(Image& image) {

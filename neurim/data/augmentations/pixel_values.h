@@ -1,5 +1,5 @@
-// Changes of levels that are a table of 256 entries, and of colour. They leave a fourth channel (alpha)
-// alone. Results equal Pillow's ImageEnhance and ImageOps within one level (those of tables exactly).
+// Changes of pixel values by a table of 256 entries, and of colour. They leave a fourth channel (alpha)
+// alone. Results equal Pillow's ImageEnhance and ImageOps within 1 (those of tables exactly).
 #pragma once
 #include "neurim/data/image.h"
 
@@ -10,19 +10,19 @@ void adjust_brightness(Image& image, double factor);
 /// From the mean of the gray image (0) over the image itself (1) to more; factor >= 0.
 /// ImageEnhance.Contrast.
 void adjust_contrast(Image& image, double factor);
-/// 255 - level. ImageOps.invert.
+/// 255 - value. ImageOps.invert.
 void invert(Image& image);
-/// Inverts the levels from `threshold` on, in [0, 256]. ImageOps.solarize.
+/// Inverts the values from `threshold` on, in [0, 256]. ImageOps.solarize.
 void solarize(Image& image, int threshold);
-/// Adds `add` to the levels below `threshold`, cut at 255 (timm's solarize_add).
+/// Adds `add` to the values below `threshold`, cut at 255 (timm's solarize_add).
 void solarize_add(Image& image, int add, int threshold = 128);
-/// Keeps the `bits` highest bits of a level, in [0, 8]. ImageOps.posterize, which begins at 1.
+/// Keeps the `bits` highest bits of a value, in [0, 8]. ImageOps.posterize, which begins at 1.
 void posterize(Image& image, int bits);
 /// Makes the histogram of each channel flat. ImageOps.equalize.
 void equalize(Image& image);
 /// Stretches each channel to [0, 255]. ImageOps.autocontrast without a cutoff.
 void autocontrast(Image& image);
-/// level -> 255.999 gain (level / 255)^gamma, cut at 255; gamma, gain >= 0. torchvision's adjust_gamma of
+/// value -> 255.999 gain (value / 255)^gamma, cut at 255; gamma, gain >= 0. torchvision's adjust_gamma of
 /// PIL.
 void adjust_gamma(Image& image, double gamma, double gain = 1);
 
@@ -32,7 +32,7 @@ void to_gray(Image& image);
 /// ImageEnhance.Color.
 void adjust_saturation(Image& image, double factor);
 /// Turns the hue by `turn` in [-0.5, 0.5] of the circle. As torchvision's adjust_hue of PIL, through Pillow's
-/// HSV with 8 bits a channel, whose rounding alone changes colours by some levels. Identity on 1 channel.
+/// HSV with 8 bits a channel, whose rounding alone changes colours by some values. Identity on 1 channel.
 void adjust_hue(Image& image, double turn);
 
 }  // namespace neurim

@@ -102,7 +102,7 @@ bool DaliLoader::next(Batch& batch) {
   require(started_, "loader: call start(epoch) before next");
   if (slots_.empty()) return false;
   auto front = std::move(slots_.front());
-  slots_.pop_front();  // a second call after an error gets the batch behind it
+  slots_.pop_front();  // a second call after an error gets the batch after it
   std::unique_ptr<Slot> made = front.get();
   make_next(current_ ? std::move(current_) : std::make_unique<Slot>());
   current_ = std::move(made);

@@ -99,8 +99,8 @@ void add_operator(daliPipeline_h pipeline, const char* schema, const char* input
   check(daliPipelineAddOperator(pipeline, &desc));
 }
 
-/// A mean or a std for each channel, in levels.
-std::vector<float> levels(const std::vector<double>& of_one) {
+/// A mean or a std for each channel, scaled to pixel values.
+std::vector<float> values(const std::vector<double>& of_one) {
   std::vector<float> list;
   for (const double value : of_one) list.push_back(static_cast<float>(255 * value));
   return list;
@@ -133,7 +133,7 @@ void Inputs::add(std::int64_t bytes, const Box& part, const Placement& placement
 }
 
 Pipeline::Pipeline(const Preprocess& preprocess, bool pads, int most_samples, int threads)
-    : floats_(preprocess.size().levels()), pads_(pads) {
+    : floats_(preprocess.size().values()), pads_(pads) {
   daliPipelineParams_t params{};
   DALI_SET_PARAM(params, max_batch_size, most_samples);
   DALI_SET_PARAM(params, num_threads, threads);
@@ -161,7 +161,7 @@ Pipeline::Pipeline(const Preprocess& preprocess, bool pads, int most_samples, in
                  {argument("shape", shape, DALI_INT_VEC), argument("out_of_bounds_policy", "pad"),
                   argument("fill_values", fill, DALI_FLOAT_VEC)},
                  {{"start", "corner"}});
-  const std::vector<float> mean = levels(preprocess.mean), std = levels(preprocess.std);
+  const std::vector<float> mean = values(preprocess.mean), std = values(preprocess.std);
   add_operator(pipeline, "CropMirrorNormalize", pads_ ? "padded" : "scaled", "images",
                {argument("mean", mean, DALI_FLOAT_VEC), argument("std", std, DALI_FLOAT_VEC)}, {{"mirror", "mirror"}});
 

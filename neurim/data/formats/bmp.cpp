@@ -144,8 +144,8 @@ class BmpReader : public ImageReader {
     std::copy(palette_[index].begin(), palette_[index].end(), image.row(y) + 3 * x);
   }
 
-  /// The bits of a mask, as a level of 8 bits.
-  static std::uint8_t level(std::uint32_t pixel, std::uint32_t mask) {
+  /// The bits of a mask, as a value of 8 bits.
+  static std::uint8_t value(std::uint32_t pixel, std::uint32_t mask) {
     const std::uint32_t low = mask & (~mask + 1), most = mask / low;
     return static_cast<std::uint8_t>(((pixel & mask) / low * 255 + most / 2) / most);
   }
@@ -158,11 +158,11 @@ class BmpReader : public ImageReader {
       for (int x = 0; x < header_.width; ++x, row += pixel_bytes, to += channels) {
         std::uint32_t pixel = 0;
         for (int i = pixel_bytes - 1; i >= 0; --i) pixel = pixel << 8 | std::to_integer<std::uint32_t>(row[i]);
-        int alpha = masks_[3] ? level(pixel, masks_[3]) : 255;
+        int alpha = masks_[3] ? value(pixel, masks_[3]) : 255;
         if (channels == 4) to[3] = static_cast<std::uint8_t>(std::exchange(alpha, 255));
         for (std::size_t c = 0; c < 3; ++c)
           to[c] = static_cast<std::uint8_t>(
-              (level(pixel, masks_[c]) * alpha + options.background[c] * (255 - alpha) + 127) / 255);
+              (value(pixel, masks_[c]) * alpha + options.background[c] * (255 - alpha) + 127) / 255);
       }
     });
   }

@@ -15,7 +15,7 @@ class TiffReader {
  public:
   TiffReader(std::span<const std::byte> bytes, bool big_endian) : bytes_(bytes), big_endian_(big_endian) {}
   std::uint32_t number(std::size_t offset, int width) const {
-    const std::size_t size = static_cast<std::size_t>(width);
+    const std::size_t size = width;
     if (offset > bytes_.size() || bytes_.size() - offset < size) return 0;
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < size; ++i)
@@ -84,7 +84,7 @@ void turn_upright(const Image& stored, int orientation, Image& upright) {
   const bool swapped = swaps_axes(orientation), mirror_x = mirrors_x(orientation), mirror_y = mirrors_y(orientation);
   const ImageSize size = stored.size();
   upright.reshape(swapped ? ImageSize{size.width, size.height, size.channels, size.bits} : size);
-  const std::size_t pixel = static_cast<std::size_t>(size.pixel_bytes());
+  const std::size_t pixel = size.pixel_bytes();
   std::uint8_t* to = upright.data();
   for (int y = 0; y < upright.height(); ++y)
     for (int x = 0; x < upright.width(); ++x, to += pixel) {

@@ -8,7 +8,7 @@
 namespace neurim {
 
 /// The orientation, 1 to 8, that a TIFF-structured EXIF block states (CIPA DC-008, tag 0x0112 of the first
-/// directory), also behind the prefix of JPEG's segment, which some writers put before it in other formats. 1, upright,
+/// directory), also after the prefix of JPEG's segment, which some writers put before it in other formats. 1, upright,
 /// where the block is damaged or says nothing.
 int exif_orientation(std::span<const std::byte> tiff);
 

@@ -1,4 +1,4 @@
-// The image formats behind Decoder.
+// The image formats that Decoder reads.
 #pragma once
 #include <cstddef>
 #include <memory>

@@ -80,7 +80,7 @@ class GifReader : public ImageReader {
       if (kind != kExtension) bad_image(kFormat, "what follows its header is damaged");
       const int label = number(1);
       while (const int size = number(1)) {
-        const std::span<const std::byte> block = take(static_cast<std::size_t>(size));
+        const std::span<const std::byte> block = take(size);
         if (label == kControl && size == 4 && (std::to_integer<int>(block[0]) & 1))
           transparent_ = std::to_integer<int>(block[3]);
       }

@@ -50,7 +50,7 @@ class JpegReader : public ImageReader {
             .orientation = orientation_of(info_)};
   }
 
-  int most_reduction() const override { return DCTSIZE; }  // a level for each block
+  int most_reduction() const override { return DCTSIZE; }  // a value for each block
 
   Box read(const Box& part, int reduction, const DecodeOptions&, Image& image) override {
     // Where only a part is decoded, nothing else would notice that the end is missing.
@@ -131,7 +131,7 @@ class JpegReader : public ImageReader {
   jpeg_decompress_struct info_{};
   StoredImage stored_;
   bool has_end_ = false;
-  bool has_rest_ = false;  // behind what was read
+  bool has_rest_ = false;  // after what was read
   Image inks_;
   std::vector<std::uint8_t> line_;
   std::vector<std::byte> cut_;

@@ -40,7 +40,7 @@ class NpyReader : public ImageReader {
     }
     const auto* from = reinterpret_cast<const std::uint16_t*>(
         array_.bytes.data());  // files are little-endian, as we are
-    std::transform(from, from + array_.count(), image.data(), level_as<std::uint8_t, std::uint16_t>);
+    std::transform(from, from + array_.count(), image.data(), value_as<std::uint8_t, std::uint16_t>);
     return part;
   }
 

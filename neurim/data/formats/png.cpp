@@ -67,7 +67,7 @@ std::vector<std::byte> profile_bytes(std::string_view profile) {
 
 /// What the file's eXIf chunk says, wherever it stands, or else the profile that ImageMagick wrote as text.
 int orientation_of(std::span<const std::byte> file) {
-  constexpr std::size_t kSignature = 8, kAround = 12;  // length and type before the content, a CRC behind it
+  constexpr std::size_t kSignature = 8, kAround = 12;  // length and type before the content, a CRC after it
   const auto number = [&](std::size_t at) {
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < 4; ++i) value = value << 8 | std::to_integer<std::uint32_t>(file[at + i]);

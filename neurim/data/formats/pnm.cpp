@@ -35,42 +35,42 @@ class PnmReader : public ImageReader {
   }
 
   Box read(const Box& part, int, const DecodeOptions& options, Image& image) override {
-    const std::size_t row_levels = static_cast<std::size_t>(header_.width * header_.channels);
-    // A level takes a byte at least, a bit of a raw bitmap an eighth. Before memory is taken for them.
-    const std::size_t row_bytes = bitmap_ && !plain_ ? (row_levels + 7) / 8 : row_levels;
+    const std::size_t row_values = header_.width * header_.channels;
+    // A value takes a byte at least, a bit of a raw bitmap an eighth. Before memory is taken for them.
+    const std::size_t row_bytes = bitmap_ && !plain_ ? (row_values + 7) / 8 : row_values;
     if (at_ > bytes_.size() || (bytes_.size() - at_) / row_bytes < static_cast<std::size_t>(header_.height))
       bad_image(kFormat, "it is cut off");
     const bool wide = header_.bits == 16 && options.bits == 16;
     image.reshape({header_.height, header_.width, header_.channels, wide ? 16 : 8});
     for (int y = 0; y < header_.height; ++y)
-      wide ? read_row(image.levels<std::uint16_t>(y), row_levels, row_bytes)
-           : read_row(image.row(y), row_levels, row_bytes);
+      wide ? read_row(image.values<std::uint16_t>(y), row_values, row_bytes)
+           : read_row(image.row(y), row_values, row_bytes);
     return part;
   }
 
  private:
-  template <class Level>
-  void read_row(Level* row, std::size_t row_levels, std::size_t row_bytes) {
+  template <class Value>
+  void read_row(Value* row, std::size_t row_values, std::size_t row_bytes) {
     if (plain_) {
-      for (std::size_t i = 0; i < row_levels; ++i) row[i] = bitmap_ ? black(bit()) : level<Level>(number());
+      for (std::size_t i = 0; i < row_values; ++i) row[i] = bitmap_ ? black(bit()) : value<Value>(number());
     } else if (bitmap_) {
       const std::span<const std::byte> bits = take(row_bytes);
-      for (std::size_t i = 0; i < row_levels; ++i) row[i] = black(std::to_integer<int>(bits[i / 8]) >> (7 - i % 8) & 1);
+      for (std::size_t i = 0; i < row_values; ++i) row[i] = black(std::to_integer<int>(bits[i / 8]) >> (7 - i % 8) & 1);
     } else {
       const std::size_t width = most_ > 255 ? 2 : 1;
-      const std::span<const std::byte> levels = take(row_levels * width);
-      for (std::size_t i = 0; i < row_levels; ++i)
-        row[i] = level<Level>(width == 1
-                                  ? std::to_integer<int>(levels[i])
-                                  : std::to_integer<int>(levels[2 * i]) << 8 | std::to_integer<int>(levels[2 * i + 1]));
+      const std::span<const std::byte> values = take(row_values * width);
+      for (std::size_t i = 0; i < row_values; ++i)
+        row[i] = value<Value>(width == 1
+                                  ? std::to_integer<int>(values[i])
+                                  : std::to_integer<int>(values[2 * i]) << 8 | std::to_integer<int>(values[2 * i + 1]));
     }
   }
 
   static std::uint8_t black(int bit) { return bit ? 0 : 255; }
-  template <class Level>
-  Level level(std::int64_t value) const {
-    if (value > most_) bad_image(kFormat, "a level is above the largest that it states");
-    return static_cast<Level>((value * std::numeric_limits<Level>::max() + most_ / 2) / most_);
+  template <class Value>
+  Value value(std::int64_t number) const {
+    if (number > most_) bad_image(kFormat, "a level is above the largest that it states");
+    return static_cast<Value>((number * std::numeric_limits<Value>::max() + most_ / 2) / most_);
   }
 
   std::span<const std::byte> take(std::size_t size) {
@@ -108,7 +108,7 @@ class PnmReader : public ImageReader {
   std::span<const std::byte> bytes_;
   std::size_t at_ = 0;
   bool plain_ = false, bitmap_ = false;
-  std::int64_t most_ = 255;  // the level that is white
+  std::int64_t most_ = 255;  // the value that is white
   ImageHeader header_;
 };
 

@@ -55,7 +55,7 @@ class TiffReader : public ImageReader {
     const bool indexed = photometric == PHOTOMETRIC_PALETTE;
     if (samples > kMostChannels || (indexed && samples > 1))
       unsupported_image(kFormat, text("it has ", samples, " levels a pixel where its kind has fewer"));
-    // Without a word on what it is, a further level is as likely infrared or a mask as alpha.
+    // Without a word on what it is, a further channel is as likely infrared or a mask as alpha.
     alpha_ = extras > 0 && extra_kinds[0] != EXTRASAMPLE_UNSPECIFIED;
     TIFFGetFieldDefaulted(file_, TIFFTAG_PLANARCONFIG, &planes);
     samples_ = samples;
@@ -110,7 +110,7 @@ class TiffReader : public ImageReader {
     TIFFRGBAImageEnd(&converter);
     if (!whole || damaged_) stop();
     image.reshape({header_.height, header_.width, gray_ && !alpha_ ? 1 : 3});
-    const std::size_t channels = static_cast<std::size_t>(image.channels());
+    const std::size_t channels = image.channels();
     const std::uint8_t* from = rgba_.data();
     std::uint8_t* to = image.data();
     for (const std::uint8_t* end = from + rgba_.size().bytes(); from != end; from += 4, to += channels) {
@@ -125,7 +125,7 @@ class TiffReader : public ImageReader {
  private:
   /// All samples of each pixel as they are stored, but for alpha that the colours are multiplied with: they are
   /// divided by it.
-  template <class Level>
+  template <class Value>
   void read_samples(Image& image) {
     damaged_ = false;
     message_[0] = 0;
@@ -138,7 +138,7 @@ class TiffReader : public ImageReader {
     const std::size_t stored = apart ? 1 : static_cast<std::size_t>(samples_), bytes = header_.bits == 16 ? 2 : 1;
     if (size <= 0 || size > kMostBytes || static_cast<std::size_t>(size) < std::size_t{high} * wide * stored * bytes)
       stop();
-    block_.resize(static_cast<std::size_t>(size));
+    block_.resize(size);
     for (int sample = 0; sample < (apart ? samples_ : 1); ++sample)
       for (std::uint32_t top = 0; top < static_cast<std::uint32_t>(header_.height); top += high)
         for (std::uint32_t left = 0; left < static_cast<std::uint32_t>(header_.width); left += wide) {
@@ -150,31 +150,31 @@ class TiffReader : public ImageReader {
           const std::uint32_t columns = std::min(wide, static_cast<std::uint32_t>(header_.width) - left);
           for (std::uint32_t y = 0; y < rows; ++y) {
             const std::byte* from = block_.data() + std::size_t{y} * wide * stored * bytes;
-            Level* to = image.levels<Level>(static_cast<int>(top + y)) +
+            Value* to = image.values<Value>(static_cast<int>(top + y)) +
                         std::size_t{left} * static_cast<std::size_t>(samples_) + static_cast<std::size_t>(sample);
             for (std::uint32_t x = 0; x < columns; ++x, to += samples_)
-              for (std::size_t s = 0; s < stored; ++s, from += bytes) to[s] = level<Level>(from, bytes);
+              for (std::size_t s = 0; s < stored; ++s, from += bytes) to[s] = value<Value>(from, bytes);
           }
         }
-    constexpr std::uint32_t most = std::numeric_limits<Level>::max();
+    constexpr std::uint32_t most = std::numeric_limits<Value>::max();
     const int colors = gray_ ? 1 : 3;
-    Level* pixel = image.levels<Level>();
-    for (const Level* end = pixel + image.size().levels(); pixel != end; pixel += samples_) {
-      if (inverted_) *pixel = static_cast<Level>(most - *pixel);
+    Value* pixel = image.values<Value>();
+    for (const Value* end = pixel + image.size().values(); pixel != end; pixel += samples_) {
+      if (inverted_) *pixel = static_cast<Value>(most - *pixel);
       if (!associated_) continue;
       const std::uint32_t alpha = std::max<std::uint32_t>(pixel[colors], 1);
       for (int c = 0; c < colors; ++c)
-        pixel[c] = static_cast<Level>(std::min(most, (pixel[c] * most + alpha / 2) / alpha));
+        pixel[c] = static_cast<Value>(std::min(most, (pixel[c] * most + alpha / 2) / alpha));
     }
   }
 
-  /// A stored level of so many bytes; of 8 bits the nearest.
-  template <class Level>
-  static Level level(const std::byte* from, std::size_t bytes) {
-    if (bytes == 1) return level_as<Level>(std::to_integer<std::uint8_t>(*from));
+  /// A stored value of so many bytes; of 8 bits the nearest.
+  template <class Value>
+  static Value value(const std::byte* from, std::size_t bytes) {
+    if (bytes == 1) return value_as<Value>(std::to_integer<std::uint8_t>(*from));
     std::uint16_t wide = 0;
     std::memcpy(&wide, from, sizeof wide);
-    return level_as<Level>(wide);
+    return value_as<Value>(wide);
   }
 
   /// The colours of the samples of 16 bits in rgba_ over the background; a further sample that is no alpha goes.
@@ -182,9 +182,9 @@ class TiffReader : public ImageReader {
     constexpr std::uint32_t most = 65535;
     const int colors = gray_ ? 1 : 3, channels = gray_ && !alpha_ ? 1 : 3;
     image.reshape({header_.height, header_.width, channels, 16});
-    const auto* from = rgba_.levels<std::uint16_t>();
-    auto* to = image.levels<std::uint16_t>();
-    for (const auto* end = from + rgba_.size().levels(); from != end; from += samples_, to += channels) {
+    const auto* from = rgba_.values<std::uint16_t>();
+    auto* to = image.values<std::uint16_t>();
+    for (const auto* end = from + rgba_.size().values(); from != end; from += samples_, to += channels) {
       const std::uint32_t alpha = alpha_ ? from[colors] : most;
       for (int c = 0; c < channels; ++c)
         to[c] = static_cast<std::uint16_t>(

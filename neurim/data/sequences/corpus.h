@@ -17,7 +17,9 @@ class Vocabulary {
   /// All characters of a UTF-8 text. Throws Error(data) as encode does.
   static Vocabulary of(std::string_view utf8, const std::string& where);
 
+  /// The number of characters.
   std::int64_t size() const { return static_cast<std::int64_t>(characters_.size()); }
+  /// Sorted.
   const std::vector<char32_t>& characters() const { return characters_; }
   /// The numbers of a UTF-8 text's characters. Throws Error(data) on bytes that are no UTF-8 and on
   /// characters that are not in the vocabulary, with their place; `where` is what errors call the text.
@@ -29,9 +31,10 @@ class Vocabulary {
   std::vector<char32_t> characters_;
 };
 
+/// A text and its characters.
 struct Corpus {
-  std::string path;  ///< for messages
-  Vocabulary vocabulary;
+  std::string path;                      ///< for messages
+  Vocabulary vocabulary;                 ///< of the whole text
   std::vector<std::int32_t> characters;  ///< numbers in the vocabulary, in the order of the text
 };
 

@@ -32,7 +32,7 @@ class Scanner {
     rest_.remove_prefix(found.width);
     return found.width > 0 ? std::optional(found) : std::nullopt;
   }
-  /// "mar" or "march", and a dot or comma behind it.
+  /// "mar" or "march", and a dot or comma after it.
   std::optional<std::int64_t> month() {
     std::size_t size = 0;
     while (size < rest_.size() && rest_[size] >= 'a' && rest_[size] <= 'z') ++size;

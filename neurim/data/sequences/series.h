@@ -11,12 +11,14 @@ namespace neurim {
 
 /// A table of numbers: a row a step, in the order of time.
 struct Series {
-  std::string path;  ///< for messages
-  std::vector<std::string> columns;
-  std::vector<double> values;      ///< steps x columns
-  std::vector<std::string> notes;  ///< what a user should know, one line each
+  std::string path;                  ///< for messages
+  std::vector<std::string> columns;  ///< their names
+  std::vector<double> values;        ///< steps x columns
+  std::vector<std::string> notes;    ///< what a user should know, one line each
 
+  /// The number of columns.
   std::int64_t width() const { return static_cast<std::int64_t>(columns.size()); }
+  /// The number of rows.
   std::int64_t steps() const { return columns.empty() ? 0 : static_cast<std::int64_t>(values.size()) / width(); }
   /// Which column has this name. Throws Error(usage) with the names there are.
   std::int64_t column(const std::string& name) const;
@@ -37,7 +39,7 @@ Series read_series(const std::string& path, const std::vector<std::string>& colu
 /// Mean and std (of the population) of each column. A column that never changes has the
 /// std 1.
 struct Scaling {
-  std::vector<double> mean, std;
+  std::vector<double> mean, std;  ///< of each column
 };
 /// Over the first `steps` steps: those of training, so that nothing of what is to be forecast is known.
 Scaling scaling_of(const Series& series, std::int64_t steps);

@@ -86,7 +86,7 @@ std::vector<std::string> cells_of(const Table& table, std::size_t column) {
 
 bool is_hour(const std::string& cell) { return !cell.empty() && cell.size() <= 2 && number_of(cell).value_or(-1) >= 0; }
 
-/// The words with what the first column of hours or times of day says behind them, where there is one.
+/// The words with what the first column of hours or times of day says after them, where there is one.
 std::vector<std::string> with_time_of_day(const Table& table, const std::vector<std::string>& days) {
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     std::vector<std::string> words = cells_of(table, i);
@@ -135,8 +135,7 @@ std::optional<Times> times_of(const Table& table, std::string_view target) {
       return dates_of(table.columns[i], with_time_of_day(table, cells));
   }
   const auto place = [&](std::string_view name) {
-    return static_cast<std::size_t>(std::find(table.columns.begin(), table.columns.end(), name) -
-                                    table.columns.begin());
+    return std::find(table.columns.begin(), table.columns.end(), name) - table.columns.begin();
   };
   const std::size_t none = table.columns.size(), year = place("year"), month = place("month"), day = place("day");
   if (year < none && month < none) {

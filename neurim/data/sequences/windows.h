@@ -28,13 +28,17 @@ class Windows {
   /// range, Error(data) where training has no room for a sample.
   Windows(std::int64_t steps, const WindowOptions& options, const std::string& path);
 
+  /// How samples are cut.
   const WindowOptions& options() const { return options_; }
+  /// Samples of a split.
   std::int64_t size(Split split) const { return of(split).samples; }
   /// Steps of validation or test that are no target: that rest, and those before which there are too few inputs.
   std::int64_t left_out(Split split) const { return of(split).steps - of(split).samples * options_.targets; }
+  /// The step at which a sample's window begins.
   std::int64_t first_input(Split split, std::int64_t sample) const {
     return of(split).first + sample * of(split).stride;
   }
+  /// The step at which a sample's targets begin.
   std::int64_t first_target(Split split, std::int64_t sample) const {
     return first_input(split, sample) + options_.shift;
   }

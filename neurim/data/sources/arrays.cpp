@@ -81,13 +81,13 @@ std::vector<std::uint8_t> read_images(const NpyArray& array, const std::string& 
   const auto plane = static_cast<std::size_t>(height * width), of = static_cast<std::size_t>(channels);
   const std::size_t item = array.item_size;
   size = {static_cast<int>(height), static_cast<int>(width), static_cast<int>(channels), static_cast<int>(8 * item)};
-  const auto* levels = reinterpret_cast<const std::uint8_t*>(array.bytes.data());
-  std::vector<std::uint8_t> pixels(levels, levels + array.bytes.size());
+  const auto* values = reinterpret_cast<const std::uint8_t*>(array.bytes.data());
+  std::vector<std::uint8_t> pixels(values, values + array.bytes.size());
   if (planar)
     for (std::size_t at = 0; at < pixels.size(); at += plane * of * item)
       for (std::size_t p = 0; p < plane; ++p)
         for (std::size_t c = 0; c < of; ++c)
-          std::copy_n(levels + at + (c * plane + p) * item, item,
+          std::copy_n(values + at + (c * plane + p) * item, item,
                       pixels.begin() + static_cast<std::ptrdiff_t>(at + (p * of + c) * item));
   if (planar) notes.push_back(text(where, ": ", shape_text(array), " is read as (n, channels, height, width)"));
   if (channels == 2 || channels == 4)

@@ -159,7 +159,7 @@ class LmdbSource : public Source {
   struct Item {
     FilePart part;
     std::string key;
-    ImageSize planes;  // where these are levels, channel by channel
+    ImageSize planes;  // where these are values, channel by channel
   };
   LmdbSource(std::vector<std::string> files, std::vector<Item> items)
       : files_(std::move(files)), items_(std::move(items)) {}
@@ -172,7 +172,7 @@ class LmdbSource : public Source {
     const auto& [of, key, planes] = items_[item];
     const std::span<const std::byte> bytes = read_part(files_[of.file], of.offset, of.size, buffer);
     if (planes == ImageSize{}) return {bytes, {}};
-    buffer.resize(std::max(buffer.size(), 2 * of.size));  // the image goes behind its planes
+    buffer.resize(std::max(buffer.size(), 2 * of.size));  // the image goes after its planes
     const std::size_t channels = static_cast<std::size_t>(planes.channels), plane = of.size / channels;
     for (std::size_t c = 0; c < channels; ++c)
       for (std::size_t p = 0; p < plane; ++p)

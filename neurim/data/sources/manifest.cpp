@@ -223,9 +223,9 @@ void note_contradictions(const Rows& rows, Listing& listing) {
   const auto note = [&](const std::set<std::string>& found, std::string_view what) {
     if (!found.empty()) note_count(listing.notes, std::ssize(found), what, *found.begin());
   };
-  note(two_splits, "files are in two splits, which makes figures too good ('neurim data scan' names all)");
+  note(two_splits, "files are in two splits, which makes metrics too good ('neurim data scan' names all)");
   note(two_labels, "files have two labels, of which one is wrong ('neurim data scan' names all)");
-  note(torn, "groups are in two splits, as the column split says, which makes figures too good");
+  note(torn, "groups are in two splits, as the column split says, which makes metrics too good");
 }
 
 /// Keeps the rows of a file together where splits are cut: where there are groups, makes one of those that they are of.

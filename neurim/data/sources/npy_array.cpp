@@ -42,7 +42,7 @@ std::map<std::string, NpyArray> members_of(const Bytes& file, const std::functio
 
 std::size_t NpyArray::count() const {
   std::size_t count = 1;
-  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+  for (const std::int64_t size : shape) count *= size;
   return count;
 }
 

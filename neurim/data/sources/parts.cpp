@@ -58,7 +58,7 @@ class OpenFile {
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) fail(Fault::data, "cannot read: ", std::strerror(errno), "; check the disk");
       if (count == 0) fail(Fault::data, "the file is shorter than when it was opened; leave it alone while it is used");
-      to = to.subspan(static_cast<std::size_t>(count));
+      to = to.subspan(count);
       offset += static_cast<std::uint64_t>(count);
     }
   }

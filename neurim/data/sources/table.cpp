@@ -182,7 +182,7 @@ void parse_json_lines(std::string_view content, bool header_alone, Table& table)
   std::map<std::string, std::size_t> index;
   std::set<std::string> doubled;               // the columns that one line names twice
   std::map<std::string, std::string> one_hot;  // of each column: what is wrong if it holds the labels
-  std::int64_t number = 0, empty_line = 0;     // the first one behind a row
+  std::int64_t number = 0, empty_line = 0;     // the first one after a row
   // Lines that name other columns each would take memory by the square of their count.
   std::size_t cells_left = content.size();
   while (!content.empty()) {
@@ -271,7 +271,7 @@ std::optional<std::size_t> Table::find(const std::vector<std::string>& names) co
     if (found == columns.end()) continue;
     if (std::find(found + 1, columns.end(), name) != columns.end())
       fail(Fault::data, path, ": two columns are called ", name, "; rename one of them");
-    return static_cast<std::size_t>(found - columns.begin());
+    return found - columns.begin();
   }
   return {};
 }

@@ -16,7 +16,7 @@ struct Table {
   std::string path;  ///< for messages
   std::vector<std::string> columns;
   std::vector<Row> rows;
-  std::int64_t empty_line = 0;  ///< the first one behind the header that a row follows; 0 where there is none
+  std::int64_t empty_line = 0;  ///< the first one after the header that a row follows; 0 where there is none
 
   /// The first of `names` that is a column, in lower case and without blanks around it. Throws Error(data) where two
   /// columns are called so.

@@ -16,7 +16,7 @@ constexpr std::uint64_t kBlock = 512;
 constexpr std::uint64_t kMostName = 1 << 20;   // bytes of a long name or a pax header
 constexpr std::uint64_t kMostLabel = 1 << 20;  // bytes of a .cls or .json
 constexpr std::uint64_t kMostShards = 1'000'000;
-constexpr std::uint64_t kMostPadding = 16 << 20;  // bytes of 0 behind the end of an archive
+constexpr std::uint64_t kMostPadding = 16 << 20;  // bytes of 0 after the end of an archive
 
 /// A number field: octal digits, or big-endian binary where the first bit is set (GNU).
 std::optional<std::uint64_t> number(std::string_view field) {

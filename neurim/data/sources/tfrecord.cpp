@@ -155,7 +155,7 @@ std::string_view without_number(std::string_view name) {
   return rest;
 }
 
-/// x.tfrecord and x.tfrecords, also with -00000-of-00010 or .gz or both behind it, but no index or checksum of
+/// x.tfrecord and x.tfrecords, also with -00000-of-00010 or .gz or both after it, but no index or checksum of
 /// one; and of other names those that end in -00000-of-00010.
 bool is_record_file(const fs::path& file) {
   const std::string name = file.filename().string();
