@@ -15,8 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kProbed = 4096;  // samples that are decoded alone and hashed: enough, and soon done
-// Samples that the loader is given before the clock runs: it looks at all of a sample once, at the first use.
+constexpr std::int64_t kProbed = 4096;  // samples that are decoded alone and hashed
+// Samples loaded before the clock runs: a loader examines each sample once, at its first use.
 constexpr std::int64_t kWarmed = 65536;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -26,7 +26,7 @@ struct DecodeRate {
   std::int64_t bytes = 0;  // of the files
 };
 
-/// Decodes the first samples whole, on so many threads, and does nothing with them.
+/// Decodes the first samples on so many threads and discards them.
 DecodeRate decode_only(const Dataset& dataset, std::int64_t samples, std::int64_t threads) {
   std::atomic<std::int64_t> next{0}, bytes{0}, decoded{0};
   const Clock::time_point begin = Clock::now();
@@ -42,14 +42,14 @@ DecodeRate decode_only(const Dataset& dataset, std::int64_t samples, std::int64_
           decoder.open(stored);
           decoder.read(image);
           ++decoded;
-        } catch (const Error&) {  // the loader names it
+        } catch (const Error&) {  // the loader reports it
         }
     });
   for (std::thread& worker : workers) worker.join();
   return {static_cast<double>(decoded) / seconds_since(begin), bytes};
 }
 
-/// The digest of what the first batches of epoch 0 hold; goes on to kWarmed samples.
+/// A hash of the first batches of epoch 0. Loads up to kWarmed samples.
 std::string hash_of(BatchSource& loader, std::int64_t samples) {
   Sha256 sha;
   Batch batch;
@@ -115,10 +115,10 @@ int benchmark_data(const DataBenchmark& benchmark, const CommandLine& line, Cons
     console.progress(text("  round ", round + 1, '/', benchmark.rounds, "  ", fixed(rates.back(), 0), " img/s"));
   }
   const double rate = median(rates);
-  console.say(text("data ", samples, " images, ", benchmark.augment, ", decode=", benchmark.decode, ", ", size.height,
-                   " x ", size.width, ", batch ", options.batch, ": ", fixed(rate, 0), " img/s, decoding alone ",
-                   fixed(decode.images_per_second, 0), " img/s, ", benchmark.threads, " threads"));
-  for (const BadSample& bad : loader->bad()) console.say(text("skipped: ", bad.reason));
+  console.print(text("data ", samples, " images, ", benchmark.augment, ", decode=", benchmark.decode, ", ", size.height,
+                     " x ", size.width, ", batch ", options.batch, ": ", fixed(rate, 0), " img/s, decoding alone ",
+                     fixed(decode.images_per_second, 0), " img/s, ", benchmark.threads, " threads"));
+  for (const BadSample& bad : loader->bad()) console.print(text("skipped: ", bad.reason));
   const bool square = size.height == size.width;
   console.event({{"event", "summary"},
                  {"mode", "data"},

@@ -15,7 +15,7 @@ namespace neurim::cli {
 
 namespace {
 
-constexpr const char* kTask = "classify";  // may stand behind the verb, as in other tools
+constexpr const char* kTask = "classify";  // accepted after the verb, as other tools have it
 constexpr const char* kOfEveryVerb = "every verb";
 
 /// Whether the word is a value of a flag.
@@ -92,7 +92,7 @@ PlanOptions CommandLine::plan_options() const {
 
 int CommandLine::end_dry_run(Console& console, std::string_view would,
                              std::initializer_list<JsonObject::Member> known) const {
-  console.say(text("dry run: would ", would));
+  console.print(text("dry run: would ", would));
   JsonObject event{{"event", "summary"}, {"dry_run", true}};
   for (const JsonObject::Member& member : known) event.add(member.key, member.value);
   console.event(event);
@@ -123,7 +123,7 @@ void CommandLine::set_plain(const Words& plain) {
     } else if (about_.more && !is_option) {
       about_.more->push_back(word);
     } else if (i == 0 && names.size() == 1 && !names[0].empty()) {
-      set(names[0], word);  // throws where it has another value already
+      set(names[0], word);  // throws if it has another value already
     } else {
       fail(Fault::usage, "the word '", word, "' has no meaning here; options are written name=value or --name value",
            options.find(word) ? text(": ", word, "=VALUE") : "");
@@ -198,7 +198,7 @@ bool CommandLine::parse(const Words& words) {
     initialize();
     for (const std::string& path : split(plugins_, ',')) load_library(trimmed(path));
   }
-  device();  // a wrong one shows before the work
+  device();  // reports a wrong one before the work
   return true;
 }
 

@@ -1,4 +1,4 @@
-// The grammar of the command: neurim VERB name=value --name value …, in any order.
+// The syntax of the command: neurim VERB name=value --name value ..., in any order.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -21,29 +21,29 @@ class CommandLine {
  public:
   struct About {
     std::string name, summary;
-    /// The options that words without '=' set, such as "model data"; a first word that is no model is none for `model`.
+    /// The options that words without '=' set in turn, such as "model data". A first word that names no model is not
+    /// taken for `model`.
     std::string plain_words;
     std::array<std::string, 3> examples;  ///< each a whole command
-    Words* more = nullptr;                ///< takes the further words of the last kind; null: one is all
+    Words* more = nullptr;                ///< receives further words of the last kind; null: only one is allowed
   };
   explicit CommandLine(About about);
   CommandLine(const CommandLine&) = delete;
 
   Options options;
 
-  /// Adds the option `device`, for verbs that compute on one. Before parse, which adds what a verb has not of
-  /// `device` and `seed`: scripts give both to every verb.
+  /// Adds the option `device`, for verbs that compute on one. Call it before parse(), which adds `device` and `seed` to
+  /// verbs that lack them: scripts pass both to every verb.
   void add_device();
   /// Adds the option `precision`, for verbs that run models or measure them.
   void add_precision();
-  /// Adds the option `verbose`, for verbs that have more to say.
+  /// Adds the option `verbose`, for verbs with more to print.
   void add_verbose();
   /// Adds the options `tuning` and `tuning_file`, for verbs that plan a model.
   void add_tuning();
 
-  /// Sets the options and loads the plug-ins that they name; false when the words asked for help or for the
-  /// configuration, which is then printed. Throws Error(usage) for what the verb does not know, with the nearest it
-  /// does.
+  /// Sets the options and loads the plug-ins that they name. Returns false if help or the configuration was asked for;
+  /// it is then printed. Throws Error(usage) for an unknown option or word, naming the nearest known one.
   bool parse(const Words& words);
 
   Console::Options console() const { return {json_, quiet_, verbose_}; }
@@ -52,17 +52,17 @@ class CommandLine {
   DType compute_dtype() const;       ///< PlanOptions::compute_dtype; throws Error(usage) for an unknown precision
   PlanOptions plan_options() const;  ///< products and tuning
 
-  /// Whether nothing may be written. A verb then ends with end_dry_run where all is opened and checked and
-  /// nothing is written or measured yet, so that it fails as the same call without it would.
+  /// Whether nothing may be written. A verb then calls end_dry_run after it has opened and checked everything and
+  /// before it writes or measures, so that a dry run fails where the real one would.
   bool dry_run() const { return dry_run_; }
-  /// Says "dry run: would …" and a summary of what is known; returns the exit code, 0.
+  /// Prints "dry run: would ..." and a summary event. Returns the exit code, 0.
   int end_dry_run(Console& console, std::string_view would, std::initializer_list<JsonObject::Member> known) const;
 
  private:
   void read(const Words& words);
   void set_plain(const Words& plain);
   void read_config(const std::string& file, std::vector<fs::path>& around);
-  void set(const std::string& name, const std::string& value);  ///< throws where it has another value already
+  void set(const std::string& name, const std::string& value);  ///< throws if it was set to another value before
   bool is_option(const std::string& word) const;                ///< "--name" or "--name=value" of an option of the verb
   void print_help() const;
   void print_config() const;
@@ -73,7 +73,7 @@ class CommandLine {
   std::optional<std::int64_t> max_image_mib_, seed_;
 };
 
-/// Whether the words ask for JSON lines, be they wrong otherwise.
+/// Whether the words ask for JSON lines, even if they are wrong otherwise.
 bool asks_for_json(const Words& words);
 
 }  // namespace neurim::cli

@@ -47,12 +47,12 @@ int data_convert(const Words& words) {
   const ConvertResult result = convert(dataset, out, options, [&](std::int64_t done, std::int64_t all) {
     if (done % 100 == 0) console.progress(text("  ", thousands(done), " of ", thousands(all), " images"));
   });
-  for (const std::string& reason : result.skipped) console.say(text("  skipped: ", reason));
-  for (const std::string& what : result.not_carried) console.say(text("  not carried: ", what));
+  for (const std::string& reason : result.skipped) console.print(text("  skipped: ", reason));
+  for (const std::string& what : result.not_carried) console.print(text("  not carried: ", what));
   const std::int64_t skipped = std::ssize(result.skipped);
-  console.say(text(out, ": ", plural(result.samples, "image"),
-                   result.files.empty() ? "" : text(" in ", plural(std::ssize(result.files), "file")),
-                   skipped > 0 ? text(", ", thousands(skipped), " skipped") : ""));
+  console.print(text(out, ": ", plural(result.samples, "image"),
+                     result.files.empty() ? "" : text(" in ", plural(std::ssize(result.files), "file")),
+                     skipped > 0 ? text(", ", thousands(skipped), " skipped") : ""));
   console.event({{"event", "summary"},
                  {"path", out},
                  {"samples", result.samples},

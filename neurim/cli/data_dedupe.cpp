@@ -11,8 +11,8 @@ namespace neurim::cli {
 
 namespace {
 
-constexpr std::size_t kDrawn = 24;  // groups
-constexpr std::size_t kOfEach = 4;  // images of a group that are drawn
+constexpr std::size_t kDrawn = 24;  // groups on the contact sheet
+constexpr std::size_t kOfEach = 4;  // images of a group on the contact sheet
 
 Thumbnail thumbnail_of(const Dataset& dataset, const SampleId& id) {
   const Preprocess preprocess{.height = 160, .width = 160, .resize = ResizeMode::letterbox, .fill = 255};
@@ -29,7 +29,7 @@ Thumbnail thumbnail_of(const Dataset& dataset, const SampleId& id) {
           .caption = {text(name(id.split), " ", class_name)}};
 }
 
-/// A row for each group.
+/// A contact sheet with a row for each group.
 std::string sheet_of(const Dataset& dataset, const std::vector<DuplicateGroup>& groups) {
   std::vector<Thumbnail> images;
   const Thumbnail blank{.rgb = std::vector<std::uint8_t>(3, 255), .height = 1, .width = 1};
@@ -85,15 +85,15 @@ int data_dedupe(const Words& words) {
                    {"labels_differ", group.labels_differ},
                    {"files", files}});
     if (static_cast<std::size_t>(shown++) < kNamed)
-      console.say(text("  ", group.exact ? "equal" : "alike", group.across_splits ? ", across splits" : "",
-                       group.labels_differ ? ", of different classes" : "", ": ", join(names, " = ")));
+      console.print(text("  ", group.exact ? "equal" : "alike", group.across_splits ? ", across splits" : "",
+                         group.labels_differ ? ", of different classes" : "", ": ", join(names, " = ")));
   }
   if (found.groups.size() > kNamed)
-    console.say(text("  … and ", found.groups.size() - kNamed, " more; --json lists all"));
+    console.print(text("  … and ", found.groups.size() - kNamed, " more; --json lists all"));
   if (!sheet.empty()) write_file(sheet, sheet_of(dataset, found.groups));
-  console.say(text(data, ": ", plural(static_cast<std::int64_t>(found.groups.size()), "group"), " of duplicates (",
-                   exact, " of equal files), ", across, " across splits, ", differ, " of different classes",
-                   found.unreadable.empty() ? "" : text("; ", found.unreadable.size(), " images cannot be read")));
+  console.print(text(data, ": ", plural(static_cast<std::int64_t>(found.groups.size()), "group"), " of duplicates (",
+                     exact, " of equal files), ", across, " across splits, ", differ, " of different classes",
+                     found.unreadable.empty() ? "" : text("; ", found.unreadable.size(), " images cannot be read")));
   console.event({{"event", "summary"},
                  {"groups", found.groups.size()},
                  {"exact", exact},

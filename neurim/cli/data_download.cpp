@@ -20,12 +20,12 @@ int data_download(const Words& words) {
   Console console(line.console());
   if (line.dry_run()) {
     const std::vector<std::string> files = check_download(set, out, mirror);
-    for (const std::string& file : files) console.say(text("  ", file));
+    for (const std::string& file : files) console.print(text("  ", file));
     return line.end_dry_run(console, text("fetch what ", out, " lacks of these ", plural(std::ssize(files), "file")),
                             {{"set", set}, {"path", out}, {"files", files}});
   }
-  download(set, out, mirror, [&](std::string_view what) { console.say(text("  ", what)); });
-  console.say(text("Saved ", out, "  ·  next: neurim train data=", out, " model=lenet5"));
+  download(set, out, mirror, [&](std::string_view what) { console.print(text("  ", what)); });
+  console.print(text("Saved ", out, "  ·  next: neurim train data=", out, " model=lenet5"));
   console.event({{"event", "summary"}, {"set", set}, {"path", out}});
   return 0;
 }

@@ -44,15 +44,15 @@ int data_pack(const Words& words) {
     stopped = interrupt.signal().load() != 0 && done < all;
     return !stopped;
   });
-  for (const std::string& reason : result.skipped) console.say(text("  skipped: ", reason));
+  for (const std::string& reason : result.skipped) console.print(text("  skipped: ", reason));
   if (result.begun_anew)
-    console.say("  the data have changed since this command was stopped: all of them are packed again");
-  if (result.resumed > 0) console.say(text("  ", plural(result.resumed, "image"), " were there already"));
-  const std::int64_t skipped = dataset.size() - result.samples;  // also by the calls that this one went on from
-  console.say(stopped ? text("Stopped after ", plural(result.samples, "image"), "; the same command goes on.")
-                      : text(out, ": ", fixed(static_cast<double>(result.bytes) / 1e6, 1), " MB, ",
-                             plural(result.samples, "image"),
-                             skipped > 0 ? text(", ", thousands(skipped), " skipped") : ""));
+    console.print("  the data have changed since this command was stopped: all of them are packed again");
+  if (result.resumed > 0) console.print(text("  ", plural(result.resumed, "image"), " were there already"));
+  const std::int64_t skipped = dataset.size() - result.samples;  // also by earlier calls that this one continues
+  console.print(stopped ? text("Stopped after ", plural(result.samples, "image"), "; the same command goes on.")
+                        : text(out, ": ", fixed(static_cast<double>(result.bytes) / 1e6, 1), " MB, ",
+                               plural(result.samples, "image"),
+                               skipped > 0 ? text(", ", thousands(skipped), " skipped") : ""));
   console.event({{"event", "summary"},
                  {"path", out},
                  {"samples", result.samples},

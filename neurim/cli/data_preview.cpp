@@ -51,10 +51,10 @@ int data_preview(const Words& words) {
     return line.end_dry_run(console, text("draw ", plural(batch.size, image), " to ", out),
                             {{"path", out}, {"pictures", batch.size}});
   }
-  if (const auto note = drawn_names_note(dataset.class_names())) console.say(text("  data    ", *note));
-  for (const BadSample& bad : loader.bad()) console.say(text("  skipped: ", bad.reason));
+  if (const auto note = drawn_names_note(dataset.class_names())) console.print(text("  data    ", *note));
+  for (const BadSample& bad : loader.bad()) console.print(text("  skipped: ", bad.reason));
   write_file(out, batch_image(batch, preprocess, dataset.class_names()));
-  console.say(text(out, ": ", plural(batch.size, image)));
+  console.print(text(out, ": ", plural(batch.size, image)));
   console.event({{"event", "summary"}, {"path", out}, {"pictures", batch.size}});
   return 0;
 }

@@ -14,7 +14,7 @@ namespace neurim::cli {
 
 namespace {
 
-/// How often each word was seen, most frequent first: "JPEG 1,420 · PNG 11".
+/// Counts words; prints them most frequent first: "JPEG 1,420 · PNG 11".
 class Tally {
  public:
   void add(const std::string& word) { ++counts_[word]; }
@@ -37,7 +37,7 @@ class Tally {
   std::map<std::string, std::int64_t> counts_;
 };
 
-/// What is said of a set of files once all were seen.
+/// Collects facts about a set of files, and prints them.
 class ScanReport {
  public:
   void add(const ScannedFile& file) {
@@ -58,25 +58,25 @@ class ScanReport {
 
   std::int64_t count(ScannedFile::Status status) const { return statuses_[static_cast<std::size_t>(status)]; }
 
-  void tell(Console& console, const std::string& root, std::int64_t others, const std::vector<LabelProblem>& labels) {
+  void print(Console& console, const std::string& root, std::int64_t others, const std::vector<LabelProblem>& labels) {
     using Status = ScannedFile::Status;
     const std::int64_t all = count(Status::ok) + count(Status::partial) + count(Status::error);
-    console.say(text(root, ": ", plural(all, "image"), ": ", thousands(count(Status::ok)), " ok, ",
-                     thousands(count(Status::partial)), " partial, ", thousands(count(Status::error)), " unreadable; ",
-                     plural(others, "other file")));
-    if (!formats_.empty()) console.say(text("  formats  ", formats_.summary()));
-    if (!modes_.empty()) console.say(text("  modes    ", modes_.summary(), " (the rest is colour of 8 bits)"));
-    if (turned_ > 0) console.say(text("  EXIF     ", thousands(turned_), " turned upright"));
-    tell_sizes(console);
+    console.print(text(root, ": ", plural(all, "image"), ": ", thousands(count(Status::ok)), " ok, ",
+                       thousands(count(Status::partial)), " partial, ", thousands(count(Status::error)),
+                       " unreadable; ", plural(others, "other file")));
+    if (!formats_.empty()) console.print(text("  formats  ", formats_.summary()));
+    if (!modes_.empty()) console.print(text("  modes    ", modes_.summary(), " (the rest is colour of 8 bits)"));
+    if (turned_ > 0) console.print(text("  EXIF     ", thousands(turned_), " turned upright"));
+    print_sizes(console);
     if (!labels.empty()) {
-      console.say(text("  labels   ", plural(static_cast<std::int64_t>(labels.size()), "problem")));
+      console.print(text("  labels   ", plural(static_cast<std::int64_t>(labels.size()), "problem")));
       for (std::size_t i = 0; i < std::min(kNamed, labels.size()); ++i)
-        console.say(text("           ", labels[i].what));
+        console.print(text("           ", labels[i].what));
       if (labels.size() > kNamed)
-        console.say(text("           … and ", labels.size() - kNamed, " more; --json lists all"));
+        console.print(text("           … and ", labels.size() - kNamed, " more; --json lists all"));
     }
-    for (std::size_t i = 0; i < std::min(kNamed, remarks_.size()); ++i) console.say(text("  ", remarks_[i]));
-    if (remarks_.size() > kNamed) console.say(text("  … and ", remarks_.size() - kNamed, " more; --json lists all"));
+    for (std::size_t i = 0; i < std::min(kNamed, remarks_.size()); ++i) console.print(text("  ", remarks_[i]));
+    if (remarks_.size() > kNamed) console.print(text("  … and ", remarks_.size() - kNamed, " more; --json lists all"));
     JsonObject summary{{"event", "summary"},
                        {"root", root},
                        {"ok", count(Status::ok)},
@@ -95,11 +95,11 @@ class ScanReport {
  private:
   int side(double share) const { return shorter_[share * static_cast<double>(shorter_.size() - 1)]; }
 
-  /// A bar for each doubling of the shorter side.
-  void tell_sizes(Console& console) {
+  /// Prints a bar for each doubling of the shorter side.
+  void print_sizes(Console& console) {
     if (shorter_.empty()) return;
     std::sort(shorter_.begin(), shorter_.end());
-    console.say(text("  sizes    shorter side ", side(0), " to ", side(1), " pixels, median ", side(0.5)));
+    console.print(text("  sizes    shorter side ", side(0), " to ", side(1), " pixels, median ", side(0.5)));
     std::map<int, std::int64_t> bins;  // by the power of two below
     for (const int length : shorter_) {
       int low = 1;
@@ -110,14 +110,14 @@ class ScanReport {
       const double share = static_cast<double>(count) / static_cast<double>(shorter_.size());
       std::string range = text(low, " to ", 2 * low - 1);
       range.resize(std::max<std::size_t>(range.size(), 14), ' ');
-      console.say(text("           ", range, bar(share, 30), ' ', thousands(count)));
+      console.print(text("           ", range, bar(share, 30), ' ', thousands(count)));
     }
   }
 
   std::array<std::int64_t, 3> statuses_{};
   Tally formats_, modes_;
   std::int64_t turned_ = 0;
-  std::vector<int> shorter_;  // side of each image
+  std::vector<int> shorter_;  // of each image
   std::vector<std::string> remarks_;
 };
 
@@ -140,7 +140,7 @@ JsonObject event_of(const LabelProblem& problem) {
   return {{"event", "label_problem"}, {"kind", problem.kind}, {"what", problem.what}, {"names", problem.names}};
 }
 
-/// What is said of the labels of a folder of classes. Where it is no set that train takes, its images are seen
+/// The problems of the labels in a folder of classes. Where train would not accept the folder, its images are scanned
 /// all the same.
 std::vector<LabelProblem> labels_of_folder(const std::string& root, std::vector<std::string>& notes) {
   try {
@@ -151,7 +151,7 @@ std::vector<LabelProblem> labels_of_folder(const std::string& root, std::vector<
   }
 }
 
-/// Whether the files of the folder are arrays of many images. What cannot be listed is left to the scan.
+/// Whether the folder's files are arrays of many images. What cannot be listed is left to the scan.
 bool holds_arrays(const std::string& root) {
   try {
     return is_arrays(root);
@@ -160,8 +160,8 @@ bool holds_arrays(const std::string& root) {
   }
 }
 
-/// The set, where it is another than folders of classes. Of a folder that cannot be read as the set that it is, which
-/// `labels` says then, the image files are to be looked at.
+/// The data set, if it is another kind than folders of classes. If it cannot be read as such, the error goes to
+/// `labels` and the image files are scanned.
 std::optional<Dataset> other_set(const std::string& root, bool folder, Console& console,
                                  std::vector<LabelProblem>& labels) {
   try {
@@ -203,7 +203,7 @@ int data_scan(const Words& words) {
   std::error_code error;
   const bool folder = fs::is_directory(root, error);
   std::vector<LabelProblem> labels;
-  bool lost = false;  // a part of a shard or table
+  bool lost = false;  // of a part of a shard or table
   if (const std::optional<Dataset> dataset = other_set(root, folder, console, labels)) {
     lost = !dataset->damage().empty();
     scan(*dataset, static_cast<int>(threads()), found);
@@ -215,10 +215,10 @@ int data_scan(const Words& words) {
            labels.empty() ? text(root, ": holds no image files (", plural(others, "other file"), ")") : labels[0].what);
     std::vector<std::string> notes;
     if (labels.empty()) labels = labels_of_folder(root, notes);
-    tell_notes(notes, console);
+    print_notes(notes, console);
   }
   for (const LabelProblem& problem : labels) console.event(event_of(problem));
-  report.tell(console, root, others, labels);
+  report.print(console, root, others, labels);
   const std::int64_t bad = report.count(ScannedFile::Status::partial) + report.count(ScannedFile::Status::error);
   return strict && (bad > 0 || lost) ? static_cast<int>(Fault::data) : 0;
 }

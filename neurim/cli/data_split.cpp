@@ -9,9 +9,8 @@ namespace neurim::cli {
 
 namespace {
 
-/// What a table in `folder` calls the file: its path from there, where that leads to it however the folder is
-/// spelled (tables are read with ".." taken out of the text, which symbolic links make another place); else
-/// from the root.
+/// The file's path in a table in `folder`: relative to it if that leads to the file, else from the root. Tables are
+/// read with ".." resolved in the text, which symbolic links can make another place.
 std::string path_in_table(const fs::path& file, const fs::path& folder) {
   std::error_code error;
   const fs::path plain = fs::absolute(file).lexically_normal();
@@ -52,7 +51,7 @@ int data_split(const Words& words) {
   options.seed = static_cast<std::uint64_t>(seed);
   Console console(line.console());
   const Dataset dataset = open_data(data, options, console);
-  for (const LabelProblem& problem : class_problems(dataset)) tell_notes({problem.what}, console);
+  for (const LabelProblem& problem : class_problems(dataset)) print_notes({problem.what}, console);
   for (const std::string& class_name : dataset.class_names())
     if (class_name.find('|') != std::string::npos)
       fail(Fault::data, data, ": the class \"", class_name,
@@ -81,7 +80,7 @@ int data_split(const Words& words) {
     return line.end_dry_run(console, text("write ", out, ": ", join(counts, ", ")), {{"path", out}, {"splits", sizes}});
   }
   write_file(out, table);
-  console.say(text(out, ": ", join(counts, ", ")));
+  console.print(text(out, ": ", join(counts, ", ")));
   console.event({{"event", "summary"}, {"path", out}, {"splits", sizes}});
   return 0;
 }

@@ -40,20 +40,20 @@ int data_stats(const Words& words) {
     if (dataset.size(split) == 0) continue;
     const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
     const auto called = [&](auto at) { return dataset.class_names()[at - counts.begin()]; };
-    console.say(text("  ", name(split), "  ", plural(dataset.size(split), "sample"), ", ", counts.size(),
-                     " classes of ", thousands(*least), " (", called(least), ") to ", thousands(*most), " (",
-                     called(most), ')'));
+    console.print(text("  ", name(split), "  ", plural(dataset.size(split), "sample"), ", ", counts.size(),
+                       " classes of ", thousands(*least), " (", called(least), ") to ", thousands(*most), " (",
+                       called(most), ')'));
   }
   const auto listed = [](const std::vector<double>& values) {
     std::vector<std::string> metrics;
     for (const double value : values) metrics.push_back(fixed(value, 4));
     return join(metrics, ",");
   };
-  console.say(text("  mean=", listed(channels.mean), " std=", listed(channels.std), "  (of ",
-                   plural(channels.images, text(measured, " image")), ")"));
-  if (const std::string note = constant_channels_note(channels); !note.empty()) console.say(text("  ", note));
+  console.print(text("  mean=", listed(channels.mean), " std=", listed(channels.std), "  (of ",
+                     plural(channels.images, text(measured, " image")), ")"));
+  if (const std::string note = constant_channels_note(channels); !note.empty()) console.print(text("  ", note));
   if (channels.left_out > 0)
-    console.say(text("  left out of these: ", plural(channels.left_out, "image"), ", such as ", channels.reason));
+    console.print(text("  left out of these: ", plural(channels.left_out, "image"), ", such as ", channels.reason));
   console.event({{"event", "summary"},
                  {"class_names", dataset.class_names()},
                  {"splits", splits},

@@ -4,10 +4,10 @@
 
 namespace neurim::cli {
 
-inline constexpr std::size_t kNamed = 20;  ///< findings that are listed for people; --json gives all
+inline constexpr std::size_t kNamed = 20;  ///< findings listed in the text; --json lists all
 
-/// What a task is to write must not lie in the folder of the data, where it would be taken for data, and if
-/// `fresh` be a file that is not there yet. Throws Error(usage).
+/// Checks that the output is not in the data's folder, where it would be read as data, and, if `fresh`, does not exist
+/// yet. Throws Error(usage).
 void check_target(const std::string& out, const std::string& data, bool fresh = true);
 
 int data_convert(const Words& words);

@@ -1,14 +1,13 @@
-// Inputs for plans that are measured and not evaluated.
+// Random inputs for plans that are measured, not evaluated.
 #pragma once
 #include "neurim/compile/plan.h"
 
 namespace neurim::cli {
 
-/// Fills a plan's input buffers: floats with normal numbers, whole numbers with labels or characters in [0,
-/// classes).
+/// Fills a plan's inputs: floats with normal numbers, integers with labels or characters in [0, classes).
 void draw_batch(const Plan& plan, std::int64_t classes);
 
-/// These options for a plan that trains; dropout draws from a key that is the same each time.
+/// These options for a training plan. Dropout has a fixed key.
 PlanOptions training_options(Device device, PlanOptions options);
 
 }  // namespace neurim::cli

@@ -46,7 +46,7 @@ OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExpor
 OnnxExport export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options) {
   OnnxExport files = onnx_of(checkpoint, path, options);
   std::error_code error;
-  std::vector<fs::path> missing;  // folders, from the innermost on
+  std::vector<fs::path> missing;  // folders, innermost first
   for (fs::path folder = path.parent_path(); !folder.empty() && !fs::exists(folder, error);
        folder = folder.parent_path())
     missing.push_back(folder);
@@ -55,7 +55,7 @@ OnnxExport export_checkpoint(const Checkpoint& checkpoint, const fs::path& path,
     files.write();
     return files;
   } catch (...) {
-    for (const fs::path& folder : missing) fs::remove(folder, error);  // where it is empty
+    for (const fs::path& folder : missing) fs::remove(folder, error);  // only if it is empty
     throw;
   }
 }

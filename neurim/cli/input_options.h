@@ -1,4 +1,4 @@
-// What verbs that use a trained model may change of how images reach it.
+// Options that change a trained model's preprocessing, for verbs that use it.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace neurim::cli {
 
-/// What is not given stays as the model was trained.
+/// Unset options keep the value of training.
 struct InputOptions {
   std::optional<InputSize> imgsz;
   std::string resize = "auto", interpolation = "auto", decode = "auto";
   std::optional<double> crop_pct;
 
   void visit(Options& options);
-  /// Throws Error(usage) on values that no image could be brought to.
+  /// Throws Error(usage) for values that no image can be brought to.
   Preprocess applied_to(Preprocess preprocess) const;
 };
 

@@ -14,27 +14,27 @@ namespace neurim::cli {
 
 namespace {
 
-/// By which a user, a terminal that closes, and batch systems (Slurm, SGE, LSF) announce the end.
+/// The signals by which users, closing terminals and batch systems (Slurm, SGE, LSF) announce the end.
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
 
-struct sigaction before[std::size(kSignals)];  // what stood there
+struct sigaction before[std::size(kSignals)];  // the handlers before
 
-// What the handler needs is ready when it comes: it may neither allocate nor print.
+// The handler may neither allocate nor print with stdio, so what it needs is prepared.
 std::atomic<int> noted{0};
 std::atomic<bool> asked{false};         // by SIGINT or SIGTERM
-std::atomic<const char*> line_end{""};  // of the progress line that a terminal shows
+std::atomic<const char*> line_end{""};  // ends the progress line on a terminal
 std::atomic<const char*> last_words{""};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free);
 
-/// Says nothing where nobody reads, which would keep a second signal from ending the process.
+/// Does nothing if nobody reads: a blocked write would keep a second signal from ending the process.
 void put(const char* words) {
   pollfd stderr_now{STDERR_FILENO, POLLOUT, 0};
   if (::poll(&stderr_now, 1, 0) == 1 && (stderr_now.revents & POLLOUT))
     (void)!::write(STDERR_FILENO, words, std::strlen(words));
 }
 
-/// A second SIGINT or SIGTERM quits. The others come again by themselves: SIGXCPU each second, SIGHUP from the shell
-/// and from the kernel, SIGUSR1 some time before SIGTERM.
+/// A second SIGINT or SIGTERM quits. The others repeat by themselves: SIGXCPU each second, SIGHUP from the shell and
+/// the kernel, SIGUSR1 some time before SIGTERM.
 extern "C" void note(int signal) {
   const int error = errno;
   int none = 0;
@@ -50,7 +50,7 @@ extern "C" void note(int signal) {
   }
   if (again) {
     ::signal(signal, SIG_DFL);
-    ::raise(signal);  // takes effect at the end of this handler
+    ::raise(signal);  // takes effect when this handler returns
   }
   errno = error;
 }
@@ -67,7 +67,8 @@ Interrupt::Interrupt() {
   action.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {
     ::sigaction(kSignals[i], nullptr, &before[i]);
-    // Ignored stays ignored (nohup), but Ctrl-C: shells let jobs in the background ignore it, and kill -INT means it.
+    // Ignored signals stay ignored (nohup), except SIGINT: shells ignore it for background jobs, where kill -INT is
+    // meant.
     if (before[i].sa_handler != SIG_IGN || kSignals[i] == SIGINT) ::sigaction(kSignals[i], &action, nullptr);
   }
 }

@@ -1,4 +1,4 @@
-// Ctrl-C and the signals of terminals and batch systems as a wish to stop, which a run grants between two steps.
+// Handles Ctrl-C and the signals of terminals and batch systems: a run stops between two steps.
 #pragma once
 #include <atomic>
 
@@ -6,9 +6,9 @@
 
 namespace neurim::cli {
 
-/// While one lives, the first of SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU is noted here and answered on
-/// stderr; a second SIGINT or SIGTERM ends the process at once. What the process was begun with as ignored stays so,
-/// but SIGINT.
+/// While an object lives, the first of SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU is recorded and
+/// acknowledged on stderr; a second SIGINT or SIGTERM ends the process at once. Signals that were ignored when the
+/// process began stay ignored, except SIGINT.
 class Interrupt {
  public:
   Interrupt();
@@ -17,9 +17,9 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   const std::atomic<int>& signal() const;  ///< 0: none so far
-  /// The exit code that tells of it: 130 after SIGINT, 75 after the others.
+  /// The exit code after it: 130 after SIGINT, 75 after the others.
   int exit_code() const;
-  /// From now on the second one leaves a run in this folder to go on with.
+  /// From now on, after a second signal the message says how to resume this run.
   void saved(const fs::path& run) const;
 };
 

@@ -20,7 +20,7 @@ struct Verb {
   const char* name;
   const char* summary;
   int (*run)(const Words& words);
-  bool saves = false;  ///< goes on to write its files where nobody reads stdout any more
+  bool saves = false;  ///< still writes its files if nobody reads stdout any more
 };
 
 constexpr Verb kVerbs[] = {
@@ -52,7 +52,7 @@ int print_usage(const Words& words) {
   std::printf(
       "\n'neurim VERB --help' shows the options of a verb and examples.\n"
       "exit codes: 0 done, 1 failed, 2 wrong options, 3 bad data or model files, 4 no memory, disk or lock;\n"
-      "            state saved, to be gone on with: 130 after Ctrl-C, 75 after SIGTERM, SIGHUP, SIGUSR1,\n"
+      "            state saved for `neurim resume`: 130 after Ctrl-C, 75 after SIGTERM, SIGHUP, SIGUSR1,\n"
       "            SIGUSR2 or SIGXCPU\n");
   return 0;
 }
@@ -69,7 +69,7 @@ const Verb& verb_named(const std::string& name) {
 }
 
 int guarded(const std::string& who, int (*run)(const Words&), const Words& words) {
-  const auto tell = [&](std::string_view message, Fault fault) {
+  const auto report_error = [&](std::string_view message, Fault fault) {
     std::fprintf(stderr, "%s: %s\n", who.c_str(), printable(message).c_str());
     const int code = static_cast<int>(fault);
     if (asks_for_json(words))
@@ -80,24 +80,24 @@ int guarded(const std::string& who, int (*run)(const Words&), const Words& words
     const int code = run(words);
     const std::string lost = code == 0 ? lost_output() : "";
     if (lost.empty()) return code;
-    return tell(text("stdout: cannot write: ", lost,
-                     "; part of the output is lost; give it another place, or free some "
-                     "space there"),
-                Fault::resource);
+    return report_error(text("stdout: cannot write: ", lost,
+                             "; part of the output is lost; give it another place, or free some "
+                             "space there"),
+                        Fault::resource);
   } catch (const Error& error) {
-    return tell(error.what(), error.fault());
-  } catch (const std::bad_alloc&) {  // and so without memory of its own
+    return report_error(error.what(), error.fault());
+  } catch (const std::bad_alloc&) {  // the exception itself needs no memory
     for (const char* part : {who.c_str(), ": out of memory; use a smaller batch or imgsz\n"}) std::fputs(part, stderr);
     return static_cast<int>(Fault::resource);
   } catch (const fs::filesystem_error& error) {
-    return tell(error.what(), Fault::resource);
+    return report_error(error.what(), Fault::resource);
   } catch (const std::exception& error) {
-    return tell(error.what(), Fault::failure);
+    return report_error(error.what(), Fault::failure);
   }
 }
 
-/// Keeps memory that is given back when there is no more. Small allocations go on then, such as those of the C++
-/// library and of destructors that may not fail, and of what ends the run; large ones still fail.
+/// Reserves memory that is released when there is no more. Small allocations then succeed, such as those of the C++
+/// library, of destructors that must not fail, and of the code that ends the run; large ones still fail.
 void keep_reserve() {
   static std::atomic<void*> reserve{std::malloc(std::size_t{2} << 20)};
   std::set_new_handler([] {
@@ -107,8 +107,8 @@ void keep_reserve() {
   });
 }
 
-/// What is opened later must not get the number of a standard stream that is closed: output would end up in that file.
-/// Reading or writing such a stream fails as before.
+/// Keeps files from getting the number of a closed standard stream, since output would end up in them. Reading or
+/// writing such a stream still fails.
 void keep_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(stream, F_GETFD) < 0) (void)!::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
   using namespace neurim::cli;
   keep_standard_streams();
   keep_reserve();
-  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond the limit of a file's size then fails, and is told
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit then fails and is reported
   const Words words(argv + 1, argv + argc);
   const bool help = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "help");
   if (words.empty() || (help && (words.size() == 1 || words[1].starts_with('-'))))

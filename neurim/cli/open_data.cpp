@@ -6,12 +6,12 @@ namespace neurim::cli {
 
 Dataset open_data(const std::string& path, const DatasetOptions& options, Console& console) {
   Dataset dataset = Dataset::open(path, options);
-  tell_notes(dataset.notes(), console);
+  print_notes(dataset.notes(), console);
   return dataset;
 }
 
-void tell_notes(const std::vector<std::string>& notes, Console& console) {
-  for (const std::string& note : notes) console.say(text("  data    ", note));
+void print_notes(const std::vector<std::string>& notes, Console& console) {
+  for (const std::string& note : notes) console.print(text("  data    ", note));
 }
 
 Split first_split(const Dataset& dataset) {

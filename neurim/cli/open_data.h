@@ -1,4 +1,4 @@
-// Data sets as the verbs open them.
+// Opens data sets for the verbs.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace neurim::cli {
 
-/// Dataset::open; says what a user should know of the data.
+/// Dataset::open, and prints the notes on the data.
 Dataset open_data(const std::string& path, const DatasetOptions& options, Console& console);
 
-/// Says notes on data.
-void tell_notes(const std::vector<std::string>& notes, Console& console);
+/// Prints notes on the data.
+void print_notes(const std::vector<std::string>& notes, Console& console);
 
 /// The splits that have samples, for messages: "train, val".
 template <class Data>
@@ -23,11 +23,11 @@ std::string splits_of(const Data& data) {
   return join(splits, ", ");
 }
 
-/// The training split, or where it is empty the first that is not.
+/// The training split or, if it is empty, the first that is not.
 Split first_split(const Dataset& dataset);
 
-/// For when a copy of the data was or would be written to `out`: throws Error(data) where a part of them is lost or so
-/// many images were skipped, so that the copy is not taken for a whole one.
+/// Checks that a copy of the data, written or to be written to `out`, is complete: throws Error(data) if a part of the
+/// data is lost or so many images were skipped.
 void check_whole(const Dataset& dataset, const std::string& out, std::int64_t skipped = 0);
 
 }  // namespace neurim::cli

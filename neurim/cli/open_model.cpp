@@ -13,7 +13,7 @@ namespace neurim::cli {
 
 namespace {
 
-/// The card of a model without class names, for images of this size.
+/// The config of a model without class names, for images of this size.
 ModelConfig config_of(const Model& model, std::int64_t height, std::int64_t width) {
   ModelConfig config{.model = model.name, .in_chans = model.in_chans, .source = model.source};
   config.preprocess.channels = static_cast<int>(model.in_chans);
@@ -81,8 +81,8 @@ std::vector<fs::path> files_of_model(const std::string& name, const Checkpoint& 
   return files;
 }
 
-void say_notes(const Checkpoint& checkpoint, Console& console) {
-  for (const std::string& note : checkpoint.notes) console.say(text("note: ", checkpoint.path.string(), ": ", note));
+void print_notes(const Checkpoint& checkpoint, Console& console) {
+  for (const std::string& note : checkpoint.notes) console.print(text("note: ", checkpoint.path.string(), ": ", note));
 }
 
 std::string drawn_weights_note(const Checkpoint& checkpoint) {

@@ -35,8 +35,8 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
   const WindowOptions windowing = windows_of(options, config.task());
   const auto begin = [&](const Windows& windows) {
     require_samples(windows, split, options.data);
-    console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
-                     plural(windows.size(split), text(split, " sample")), ")"));
+    console.print(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
+                       plural(windows.size(split), text(split, " sample")), ")"));
   };
   const TrainingTask::Watch watch = [&](double share) {
     console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
@@ -47,12 +47,12 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
     const Windows windows(series.steps(), windowing, options.data);
     const ForecastData data{std::move(series), windows, sequence.target_column()};
     begin(data.windows);
-    tell_notes(data.notes(split), console);
+    print_notes(data.notes(split), console);
     if (end_dry_run) return end_dry_run(data.windows.size(split), true);
     const ForecastEvaluation evaluation = *ForecastValidation(checkpoint.model, data, split, sequence.season, options)
                                                .run(watch);
     const Metrics metrics = metrics_of(evaluation, std_of(checkpoint.model, data.target));
-    console.say(metrics_line(metrics));
+    console.print(metrics_line(metrics));
     save(metrics, [&](const fs::path& folder) { write_file(folder / "forecasts.csv", forecasts_csv(evaluation)); });
   } else {
     Corpus corpus = read_corpus(options.data, vocabulary_of(config));
@@ -61,7 +61,7 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
     begin(data.windows);
     if (end_dry_run) return end_dry_run(data.windows.size(split), false);
     const Metrics metrics = *LanguageValidation(checkpoint.model, data, split, options).run(watch);
-    console.say(metrics_line(metrics));
+    console.print(metrics_line(metrics));
     console.event(summary_json(metrics, {}, checkpoint.path));
   }
   return 0;
@@ -95,7 +95,7 @@ int predict_series(const Checkpoint& checkpoint, const std::string& source, cons
   std::string csv = text("ahead,", csv_field(config.target), '\n');
   for (std::size_t i = 0; i < values.size(); ++i) csv += text(i + 1, ',', values[i], '\n');
   if (!save_csv.empty()) write_file(save_csv, csv);
-  console.say_lines(std::string_view(csv).substr(0, csv.size() - 1));  // without the end of its last line
+  console.print_lines(std::string_view(csv).substr(0, csv.size() - 1));  // without the last line break
   console.event({{"event", "forecast"}, {"path", path}, {"target", config.target}, {"values", values}});
   return 0;
 }
@@ -105,8 +105,8 @@ int predict_text(const Checkpoint& checkpoint, std::string prompt, const Generat
   if (prompt.empty()) {
     prompt = usual_prompt(checkpoint.config);
     if (prompt != "\n")
-      console.say(text("note: the model knows no line break, so the text begins with '", prompt,
-                       "'; give another beginning: prompt=…"));
+      console.print(text("note: the model knows no line break, so the text begins with '", prompt,
+                         "'; give another beginning: prompt=…"));
   }
   if (line.dry_run()) {
     GenerateOptions none = options;
@@ -116,7 +116,7 @@ int predict_text(const Checkpoint& checkpoint, std::string prompt, const Generat
                             {{"prompt", prompt}, {"length", options.length}});
   }
   const std::string written = generate(checkpoint, prompt, options);
-  console.say_lines(prompt + written);
+  console.print_lines(prompt + written);
   console.event({{"event", "text"}, {"prompt", prompt}, {"text", written}});
   return 0;
 }

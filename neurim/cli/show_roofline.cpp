@@ -12,8 +12,8 @@ namespace neurim::cli {
 
 namespace {
 
-/// The roof itself: the peaks that the rows are held against.
-void say_peaks(const Peaks& peaks, Console& console) {
+/// Prints the measured peaks that the rows are compared with.
+void print_peaks(const Peaks& peaks, Console& console) {
   std::vector<JsonObject> memory;
   std::string line = text("  ", peaks.threads, peaks.threads == 1 ? " thread:" : " threads at once:");
   const auto peak = [&](std::string_view name) {
@@ -30,8 +30,8 @@ void say_peaks(const Peaks& peaks, Console& console) {
     line += text(", ", level.name, ' ', fixed(level.read * 1e-9, 1), " GB/s");
     memory.push_back({{"name", level.name}, {"capacity_bytes", level.capacity}, {"read_bytes_per_second", level.read}});
   }
-  console.say(line);
-  console.say(
+  console.print(line);
+  console.print(
       "  roof: what they allow; a task's data are in the nearest level that holds them; Winograd's "
       "convolution counts as a direct one");
   console.event({{"event", "peaks"},
@@ -52,7 +52,7 @@ void show_task(const Roofline::Task& task, Console& console) {
   std::snprintf(line, sizeof line, "  %-26s %-40s %-14s %12s %10s %-6s %9.3f %9.3f %6.1f", row.where.c_str(),
                 row.op.c_str(), row.kernel.c_str(), millions(row.multiply_adds).c_str(), kib(row.bytes).c_str(),
                 task.roof.bound.c_str(), task.roof.seconds * 1e3, row.seconds * 1e3, 100 * share);
-  console.say(line);
+  console.print(line);
   std::vector<std::vector<std::int64_t>> shapes;
   for (const Type& type : row.in) shapes.emplace_back(type.shape.begin(), type.shape.end());
   console.event({{"event", "task"},
@@ -77,7 +77,7 @@ void show_kind(const Roofline::Kind& kind, Console& console) {
   std::snprintf(line, sizeof line, "  %-20s %6d %12s %10s %9.3f %9.3f %6.1f", kind.name.c_str(), kind.tasks,
                 millions(kind.multiply_adds).c_str(), kib(kind.bytes).c_str(), kind.roof * 1e3, kind.seconds * 1e3,
                 100 * share);
-  console.say(line);
+  console.print(line);
   console.event({{"event", "kind"},
                  {"kind", kind.name},
                  {"tasks", kind.tasks},
@@ -96,17 +96,17 @@ void show_roofline(const Plan& plan, std::int64_t classes, Console& console) {
   const auto profile = plan.profile(kReplays);
   const Peaks peaks = best_of(before, measure_peaks(threads()));
   const Roofline found = roofline(profile, peaks);
-  say_peaks(peaks, console);
+  print_peaks(peaks, console);
 
   char head[256];
   std::snprintf(head, sizeof head, "  %-26s %-40s %-14s %12s %10s %-6s %9s %9s %6s", "where", "op", "kernel",
                 "M mult-adds", "KiB", "bound", "roof ms", "ms", "%");
-  console.say(head);
+  console.print(head);
   for (const Roofline::Task& task : found.tasks) show_task(task, console);
 
   std::snprintf(head, sizeof head, "  %-20s %6s %12s %10s %9s %9s %6s", "kind", "tasks", "M mult-adds", "KiB",
                 "roof ms", "ms", "%");
-  console.say(head);
+  console.print(head);
   for (const Roofline::Kind& kind : found.kinds) show_kind(kind, console);
   show_kind(found.all, console);
 }

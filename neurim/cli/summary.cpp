@@ -63,15 +63,15 @@ TrainControl control_of(const Interrupt& interrupt, Console& console, bool dry_r
 int close_run(const TrainResult& result, const Interrupt& interrupt, Console& console) {
   const std::string run = result.run.string();
   if (result.stopped) {
-    console.say(text("Stopped after ", result.epochs, result.epochs == 1 ? " finished epoch" : " finished epochs",
-                     ", the state is saved. Go on with: neurim resume ", shell_word(run)));
+    console.print(text("Stopped after ", result.epochs, result.epochs == 1 ? " finished epoch" : " finished epochs",
+                       ", the state is saved. Go on with: neurim resume ", shell_word(run)));
     console.event({{"event", "stopped"}, {"run", run}, {"epochs", result.epochs}});
     return interrupt.exit_code();
   }
   if (!std::isnan(result.metrics.loss))
-    console.say(text("Best: epoch ", result.best_epoch, "  ", metrics_line(result.metrics), "  (",
-                     plural(result.metrics.samples, names_of(result.metrics.task).sample), ")"));
-  console.say(text("Saved ", run, "  ·  next: neurim export model=", shell_word(run), " format=onnx"));
+    console.print(text("Best: epoch ", result.best_epoch, "  ", metrics_line(result.metrics), "  (",
+                       plural(result.metrics.samples, names_of(result.metrics.task).sample), ")"));
+  console.print(text("Saved ", run, "  ·  next: neurim export model=", shell_word(run), " format=onnx"));
   JsonObject summary = summary_json(result.metrics, result.run, result.model);
   summary.add("validation", result.validation);
   console.event(summary);

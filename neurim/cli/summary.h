@@ -1,4 +1,4 @@
-// What train, resume and demo share from the first step to the last line, which val prints too.
+// What train, resume, demo and val print at the end.
 #pragma once
 #include <optional>
 
@@ -9,24 +9,24 @@
 
 namespace neurim::cli {
 
-/// {"event":"summary","loss":…,"top1":…,"top5":…,"f1_macro":…,"samples":…,"run":…,"model":…}, of other
-/// tasks with their figures instead; figures that were not taken are null.
+/// {"event":"summary","loss":...,"top1":...,"top5":...,"f1_macro":...,"samples":...,"run":...,"model":...}; other tasks
+/// have their own metrics. Metrics that were not computed are null.
 JsonObject summary_json(const Metrics& metrics, const fs::path& run, const fs::path& model);
 
-/// "top1 96.19  top5 100.00  macro-F1 96.02  loss 0.1204", and what other tasks have: of a series and a text also
-/// how much of the error of a simple model is left.
+/// "top1 96.19  top5 100.00  macro-F1 96.02  loss 0.1204", or the task's metrics; for series and texts also the error
+/// relative to a simple model's.
 std::string metrics_line(const Metrics& metrics);
 
-/// The path as a shell takes it.
+/// Quotes the path for a shell.
 std::string shell_word(const std::string& path);
 
-/// A training that the signals stop, and that tells them where a run is to go on with. Both have to outlive it.
+/// Lets signals stop a training and tells them where its run can be resumed. Both arguments have to outlive it.
 TrainControl control_of(const Interrupt& interrupt, Console& console, bool dry_run = false);
 
-/// Says how a run ended and gives the exit code of the process.
+/// Prints how a run ended. Returns the exit code.
 int close_run(const TrainResult& result, const Interrupt& interrupt, Console& console);
 
-/// The same of a run that was only described.
+/// The same for a dry run.
 int close_dry_run(const TrainResult& result, const CommandLine& line, Console& console);
 
 }  // namespace neurim::cli

@@ -13,10 +13,10 @@ namespace neurim::cli {
 
 namespace {
 
-/// A model with a plan of one batch size over drawn images; one call is one step or one inference.
+/// A model with a plan of one batch size on random images. A call is one training step or one inference.
 class Case {
  public:
-  /// The model lies on the device; the checkpoint outlives the case.
+  /// The model is on the device; the checkpoint outlives the case.
   Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images, Device device, PlanOptions options)
       : model_(checkpoint.model) {
     const Types types = batch_types(images.shape[0], images.shape[1], images.shape[2], images.shape[3]);
@@ -86,7 +86,7 @@ struct BenchmarkOptions {
     line.add_tuning();
   }
 
-  /// Throws Error(usage) for options that do not go together.
+  /// Throws Error(usage) for contradictory options.
   void check(const CommandLine& line) const {
     require(mode == "train" || mode == "infer" || of_data(), "mode: there is no '", mode,
             "'; known are train, infer, data");
@@ -113,7 +113,7 @@ struct BenchmarkOptions {
   }
 };
 
-/// Images a second of each round, and the seconds of every call in order of length.
+/// Images a second of each round, and the sorted seconds of all calls.
 struct Measured {
   std::vector<double> rates, calls;
 };
@@ -139,7 +139,7 @@ void print(const Measured& measured, const Case& subject, const std::string& mod
   const double rate = median(measured.rates);
   const auto milliseconds = [&](double share) { return sorted_at(measured.calls, share) * 1e3; };
   const std::string precision(name(line.compute_dtype()));
-  console.say(
+  console.print(
       text(model, ' ', o.mode, " batch ", o.batch(), ": ", fixed(rate, 1), " img/s, ", fixed(milliseconds(0.5), 3),
            " ms a call (p90 ", fixed(milliseconds(0.9), 3), ", p99 ", fixed(milliseconds(0.99), 3), "), ", threads(),
            " threads, peak ", fixed(peak_rss_mib(), 0), " MiB",

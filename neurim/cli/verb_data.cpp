@@ -1,4 +1,4 @@
-// neurim data TASK …: looking at data sets and preparing them.
+// neurim data TASK ...: inspects and prepares data sets.
 #include <algorithm>
 
 #include "neurim/base/error.h"
@@ -50,7 +50,7 @@ int verb_data(const Words& words) {
     names.emplace_back(task.name);
     summary += text("\n  ", task.name, std::string(11 - names.back().size(), ' '), task.summary);
   }
-  // The first word, or the first that is one behind options.
+  // The task is the first word, or the first one after options.
   const bool behind = !words.empty() && (words[0].starts_with('-') || words[0].find('=') != std::string::npos);
   for (std::size_t i = 0; i < (behind ? words.size() : std::min<std::size_t>(words.size(), 1)); ++i)
     for (const Task& task : kTasks)

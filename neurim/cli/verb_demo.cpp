@@ -70,7 +70,7 @@ int verb_demo(const Words& words) {
   }
   const Interrupt interrupt;
   if (!drawn) {
-    console.say(text("Drawing ", thousands(images), " digits into ", digits.string()));
+    console.print(text("Drawing ", thousands(images), " digits into ", digits.string()));
     draw(digits, static_cast<std::uint64_t>(options.seed), static_cast<int>(train_images),
          static_cast<int>(val_images));
   }
@@ -81,12 +81,12 @@ int verb_demo(const Words& words) {
   const fs::path exported = export_path(checkpoint);
   export_checkpoint(checkpoint, exported);
   const std::string run = result.run.string();
-  console.say(text("Best: epoch ", result.best_epoch, "  ", metrics_line(result.metrics)));
-  console.say(text("  curves      ", run, "/results.png"));
-  console.say(text("  confusions  ", run, "/confusion_matrix.png"));
-  console.say(text("  ONNX        ", exported.string()));
-  console.say("Now with your own images, one folder per class:");
-  console.say("  neurim train data=YOUR_PICTURES model=resnet18");
+  console.print(text("Best: epoch ", result.best_epoch, "  ", metrics_line(result.metrics)));
+  console.print(text("  curves      ", run, "/results.png"));
+  console.print(text("  confusions  ", run, "/confusion_matrix.png"));
+  console.print(text("  ONNX        ", exported.string()));
+  console.print("Now with your own images, one folder per class:");
+  console.print("  neurim train data=YOUR_PICTURES model=resnet18");
   console.event(summary_json(result.metrics, result.run, result.model));
   return 0;
 }

@@ -19,18 +19,18 @@ std::string mib(std::size_t bytes) {
 }
 
 JsonObject show_peaks(const Peaks& peaks, Console& console) {
-  console.say(peaks.threads == 1 ? "  best of one thread:" : text("  best of ", peaks.threads, " threads together:"));
+  console.print(peaks.threads == 1 ? "  best of one thread:" : text("  best of ", peaks.threads, " threads together:"));
   std::vector<JsonObject> arithmetic, memory;
   for (const Peaks::Arithmetic& one : peaks.arithmetic) {
-    console.say(text("    ", one.name, std::string(12 - one.name.size(), ' '),
-                     one.operations > 0
-                         ? text(fixed(one.operations * 1e-9, 0), " G multiplications and additions a second")
-                         : "no instructions of its own"));
+    console.print(text("    ", one.name, std::string(12 - one.name.size(), ' '),
+                       one.operations > 0
+                           ? text(fixed(one.operations * 1e-9, 0), " G multiplications and additions a second")
+                           : "no instructions of its own"));
     arithmetic.push_back({{"name", one.name}, {"operations_per_second", one.operations}});
   }
   for (const Peaks::Memory& one : peaks.memory) {
-    console.say(text("    ", one.name, std::string(12 - one.name.size(), ' '), "read ", fixed(one.read * 1e-9, 1),
-                     " GB/s (", mib(one.bytes), ")"));
+    console.print(text("    ", one.name, std::string(12 - one.name.size(), ' '), "read ", fixed(one.read * 1e-9, 1),
+                       " GB/s (", mib(one.bytes), ")"));
     memory.push_back({{"name", one.name},
                       {"capacity_bytes", one.capacity},
                       {"bytes", one.bytes},
@@ -55,20 +55,20 @@ int verb_doctor(const Words& words) {
   const Machine machine = this_machine();
   const std::string used(name(isa()));
 
-  console.say(text("neurim ", version(), "  doctor"));
-  console.say(text("  processor  ", machine.processor, ", ", machine.cores, " cores; Neurim runs its ", used,
-                   " kernels on ", threads(), " threads"));
-  if (!machine.features.empty()) console.say(text("             ", join(machine.features, " ")));
+  console.print(text("neurim ", version(), "  doctor"));
+  console.print(text("  processor  ", machine.processor, ", ", machine.cores, " cores; Neurim runs its ", used,
+                     " kernels on ", threads(), " threads"));
+  if (!machine.features.empty()) console.print(text("             ", join(machine.features, " ")));
   std::vector<std::string> caches;
   std::vector<JsonObject> cache_sizes;
   for (const CpuCache& cache : machine.caches) {
     caches.push_back(text('L', cache.level, ' ', mib(cache.bytes), cache.cpus > 1 ? text(" for ", cache.cpus) : ""));
     cache_sizes.push_back({{"level", cache.level}, {"bytes", cache.bytes}, {"cpus", cache.cpus}});
   }
-  if (!caches.empty()) console.say(text("  caches     ", join(caches, ", ")));
-  console.say(text("  memory     ", mib(machine.memory), ", ", mib(machine.available), " available",
-                   machine.huge_pages.empty() ? "" : text(", huge pages: ", machine.huge_pages)));
-  console.say("  devices    cpu");
+  if (!caches.empty()) console.print(text("  caches     ", join(caches, ", ")));
+  console.print(text("  memory     ", mib(machine.memory), ", ", mib(machine.available), " available",
+                     machine.huge_pages.empty() ? "" : text(", huge pages: ", machine.huge_pages)));
+  console.print("  devices    cpu");
   JsonObject summary{{"event", "summary"},
                      {"version", version()},
                      {"processor", machine.processor},
@@ -85,7 +85,7 @@ int verb_doctor(const Words& words) {
     const Peaks one = measure_peaks();
     std::vector<JsonObject> peaks{show_peaks(one, console)};
     if (threads() > 1) peaks.push_back(show_peaks(measure_peaks(threads()), console));
-    console.say(text("  first touch of a page of 4 KiB: ", fixed(one.page_fault * 1e6, 2), " us"));
+    console.print(text("  first touch of a page of 4 KiB: ", fixed(one.page_fault * 1e6, 2), " us"));
     summary.add("peaks", peaks);
     summary.add("page_fault_seconds", one.page_fault);
   }

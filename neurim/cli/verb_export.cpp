@@ -10,7 +10,7 @@ namespace neurim::cli {
 namespace {
 
 /// "best.onnx (1,024 KiB)", or both names with the size of both.
-std::string said(const OnnxExport& files) {
+std::string described(const OnnxExport& files) {
   return text(join(files.names(), " and "), " (", thousands(static_cast<std::int64_t>(files.size() >> 10)), " KiB)");
 }
 
@@ -50,24 +50,24 @@ int verb_export(const Words& words) {
   else
     checkpoint.config.preprocess = input.applied_to(checkpoint.config.preprocess);
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
-  say_notes(checkpoint, console);
+  print_notes(checkpoint, console);
   if (checkpoint.config.task() == TaskKind::forecast)
-    if (const std::string lost = lost_in_f32(checkpoint); !lost.empty()) console.say(text("note: ", lost));
+    if (const std::string lost = lost_in_f32(checkpoint); !lost.empty()) console.print(text("note: ", lost));
   const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);
   check_no_input(path, files_of_model(model, checkpoint));
   if (line.dry_run()) {
     const OnnxExport files = onnx_of(checkpoint, path, options);
     if (!writes_in_place(path)) check_can_make(fs::absolute(path).parent_path());
     if (fs::exists(fs::absolute(path).parent_path())) files.check_can_write();
-    return line.end_dry_run(console, text("write ", said(files)),
+    return line.end_dry_run(console, text("write ", described(files)),
                             {{"path", path.string()}, {"files", files.names()}, {"bytes", files.size()}});
   }
   const OnnxExport files = export_checkpoint(checkpoint, path, options);
-  if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
+  if (checkpoint.path.empty()) console.print(drawn_weights_note(checkpoint));
   const Preprocess& p = checkpoint.config.preprocess;
-  console.say(text("Saved ", said(files), ", input ",
-                   checkpoint.config.sequence ? text(sequence_type(checkpoint.config, 1))
-                                              : text(p.channels, 'x', p.height, 'x', p.width)));
+  console.print(text("Saved ", described(files), ", input ",
+                     checkpoint.config.sequence ? text(sequence_type(checkpoint.config, 1))
+                                                : text(p.channels, 'x', p.height, 'x', p.width)));
   console.event({{"event", "summary"}, {"path", path.string()}, {"files", files.names()}, {"bytes", files.size()}});
   return 0;
 }

@@ -16,12 +16,12 @@ void show_layers(const Model& model, const Type& images, Console& console) {
   char row[256];
   std::snprintf(row, sizeof row, "  %-36s %-18s %-20s %12s %14s", "where", "op", "output", "parameters",
                 "multiply-adds");
-  console.say(row);
+  console.print(row);
   const std::vector<LayerCost> layers = layer_costs(model, {images.shape[1], images.shape[2], images.shape[3]});
   for (const LayerCost& layer : layers) {
     std::snprintf(row, sizeof row, "  %-36s %-18s %-20s %12s %14s", layer.where.c_str(), layer.op.c_str(),
                   text(layer.out).c_str(), thousands(layer.parameters).c_str(), thousands(layer.multiply_adds).c_str());
-    console.say(row);
+    console.print(row);
     console.event({{"event", "layer"},
                    {"where", layer.where},
                    {"op", layer.op},
@@ -30,8 +30,8 @@ void show_layers(const Model& model, const Type& images, Console& console) {
                    {"multiply_adds", layer.multiply_adds}});
   }
   const ModelCost cost = total(layers);
-  console.say(text("  one image: ", thousands(cost.multiply_adds), " multiply-adds, activations ",
-                   thousands(4 * cost.activations >> 10), " KiB"));
+  console.print(text("  one image: ", thousands(cost.multiply_adds), " multiply-adds, activations ",
+                     thousands(4 * cost.activations >> 10), " KiB"));
 }
 
 void show_parameters(Checkpoint& checkpoint, Console& console) {
@@ -40,7 +40,7 @@ void show_parameters(Checkpoint& checkpoint, Console& console) {
     std::snprintf(row, sizeof row, "  %-36s %-20s %12s%s", parameter.name.c_str(),
                   text(parameter.tensor.shape()).c_str(), thousands(parameter.tensor.numel()).c_str(),
                   parameter.role == Role::state ? "  state" : "");
-    console.say(row);
+    console.print(row);
   }
 }
 
@@ -51,13 +51,13 @@ void show_plan(const Plan& plan, std::int64_t classes, Console& console) {
   char line[512];
   std::snprintf(line, sizeof line, "  %-26s %-40s %-14s %-10s %10s %9s", "where", "op", "kernel", "layout", "KiB",
                 "ms");
-  console.say(line);
+  console.print(line);
   for (const PlanRow& row : rows) {
     std::snprintf(line, sizeof line, "  %-26s %-40s %-14s %-10s %10s %9.3f", row.where.c_str(), row.op.c_str(),
                   row.kernel.c_str(), row.layout.c_str(), thousands(static_cast<std::int64_t>(row.bytes >> 10)).c_str(),
                   row.seconds * 1e3);
-    console.say(line);
-    for (const std::string& reason : row.declined) console.say(text("      declined: ", reason));
+    console.print(line);
+    for (const std::string& reason : row.declined) console.print(text("      declined: ", reason));
     console.event({{"event", "task"},
                    {"where", row.where},
                    {"op", row.op},
@@ -68,8 +68,9 @@ void show_plan(const Plan& plan, std::int64_t classes, Console& console) {
                    {"declined", row.declined}});
     seconds += row.seconds;
   }
-  console.say(text("  ", rows.size(), " tasks, arena ", thousands(static_cast<std::int64_t>(plan.arena_bytes() >> 10)),
-                   " KiB, ", fixed(seconds * 1e3, 3), " ms"));
+  console.print(text("  ", rows.size(), " tasks, arena ",
+                     thousands(static_cast<std::int64_t>(plan.arena_bytes() >> 10)), " KiB, ", fixed(seconds * 1e3, 3),
+                     " ms"));
 }
 
 struct InfoOptions {
@@ -101,7 +102,7 @@ struct InfoOptions {
     line.add_tuning();
   }
 
-  /// Throws Error(usage) for options that do not go together.
+  /// Throws Error(usage) for contradictory options.
   void check(const CommandLine& line) const {
     require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
     require(show || !beside_roof, "roofline: shows a plan; write --plan --roofline");
@@ -110,18 +111,18 @@ struct InfoOptions {
   }
 };
 
-/// Prints what the model is: its size, its input and what it tells apart.
+/// Prints the model's size, input and classes.
 void show_model(const Checkpoint& checkpoint, const Type& inputs, std::int64_t parameters, Console& console) {
   const TaskKind task = checkpoint.config.task();
-  console.say(text(checkpoint.config.model, "  ", thousands(parameters), " parameters  input ", inputs, "  ",
-                   checkpoint.model.num_classes,
-                   task == TaskKind::forecast   ? " values of " + checkpoint.config.sequence->target
-                   : task == TaskKind::language ? std::string(" characters")
-                                                : std::string(" classes")));
+  console.print(text(checkpoint.config.model, "  ", thousands(parameters), " parameters  input ", inputs, "  ",
+                     checkpoint.model.num_classes,
+                     task == TaskKind::forecast   ? " values of " + checkpoint.config.sequence->target
+                     : task == TaskKind::language ? std::string(" characters")
+                                                  : std::string(" classes")));
   if (task == TaskKind::forecast)
-    console.say(text("  columns: ", join(checkpoint.config.sequence->columns, ", ")));
+    console.print(text("  columns: ", join(checkpoint.config.sequence->columns, ", ")));
   else if (!checkpoint.config.class_names.empty() && task != TaskKind::language)
-    console.say(text("  classes: ", join(checkpoint.config.class_names, ", ")));
+    console.print(text("  classes: ", join(checkpoint.config.class_names, ", ")));
 }
 
 /// Makes the plan and prints its tasks.
@@ -133,10 +134,10 @@ void show_planned(const Checkpoint& checkpoint, const Type& inputs, const InfoOp
     const Plan planned = make();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     const std::string share = fixed(100 * rounded_share(planned.rows()), 1);
-    console.say(text("  planned in ", fixed(taken.count(), 2), " s",
-                     line.compute_dtype() != DType::f32
-                         ? text(", ", name(line.compute_dtype()), " in ", share, " % of the multiply-adds")
-                         : ""));
+    console.print(text("  planned in ", fixed(taken.count(), 2), " s",
+                       line.compute_dtype() != DType::f32
+                           ? text(", ", name(line.compute_dtype()), " in ", share, " % of the multiply-adds")
+                           : ""));
     (o.beside_roof ? show_roofline : show_plan)(planned, checkpoint.model.num_classes, console);
   };
   if (o.mode == "infer") return show([&] { return inference_plan(checkpoint.model, inputs, options); });
@@ -168,7 +169,7 @@ int verb_info(const Words& words) {
   Console console(line.console());
   Checkpoint checkpoint = open_model(o.model, o.arch, o.input.imgsz, o.seed);
   place(checkpoint.model, line.device());
-  say_notes(checkpoint, console);
+  print_notes(checkpoint, console);
   const bool sequence = checkpoint.config.sequence.has_value();
   if (o.input.imgsz && !sequence) check_size(checkpoint.model, *o.input.imgsz);
   if (sequence) refuse_options(line, {"imgsz"}, checkpoint);

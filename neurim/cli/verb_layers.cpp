@@ -28,7 +28,7 @@ int verb_layers(const Words& words) {
     if (!options.empty()) options = options.substr(1, options.size() - 2);  // without the braces
     std::string row = name;
     if (!options.empty()) row.resize(std::max<std::size_t>(name.size() + 2, 20), ' ');
-    console.say(row + options);
+    console.print(row + options);
     console.event({{"event", "layer"}, {"name", name}, {"options", options}});
   }
   require(count > 0, "no name fits '", pattern, "'; `neurim layers` lists all");

@@ -29,7 +29,7 @@ int verb_models(const Words& words) {
   for (const std::string& name : recurrent_model_names())
     if (::fnmatch(fit.c_str(), name.c_str(), 0) == 0) recurrent.push_back(name);
   require(!fitting.empty() || !recurrent.empty(), "no name fits '", pattern, "'; `neurim models` lists all");
-  if (!fitting.empty()) console.say(row);
+  if (!fitting.empty()) console.print(row);
   for (const std::string& name : fitting) {
     const Model model = create_model(name, {.seed = {}});
     const std::int64_t parameters = parameter_count(Model(model));
@@ -39,7 +39,7 @@ int verb_models(const Words& words) {
                   thousands(cost.multiply_adds).c_str(), thousands(activation_bytes >> 10).c_str(),
                   text(model.in_chans, 'x', model.image_size, 'x', model.image_size).c_str(),
                   thousands(model.num_classes).c_str());
-    console.say(row);
+    console.print(row);
     console.event({{"event", "model"},
                    {"name", name},
                    {"parameters", parameters},
@@ -50,7 +50,7 @@ int verb_models(const Words& words) {
                    {"num_classes", model.num_classes}});
   }
   for (const std::string& name : recurrent) {
-    console.say(text(name, "  for series and texts, as large as hidden_size and num_layers say"));
+    console.print(text(name, "  for series and texts, as large as hidden_size and num_layers say"));
     console.event({{"event", "recurrent_model"}, {"name", name}});
   }
   console.event({{"event", "summary"}, {"models", fitting.size() + recurrent.size()}});

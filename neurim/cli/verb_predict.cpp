@@ -18,14 +18,13 @@ namespace neurim::cli {
 
 namespace {
 
-/// What was asked for.
+/// The images to predict.
 struct Images {
   std::vector<fs::path> files;
-  std::int64_t left_out = 0;  // of what lies in folders
+  std::int64_t left_out = 0;  // files in folders that are no images
 };
 
-/// Adds the image itself, all images below a folder in the order of their names, or both for all that a
-/// pattern stands for.
+/// Adds the image; for a folder, all images in it and below, sorted by name; for a pattern, all that it matches.
 void add_images(const fs::path& source, Images& images, Console& console) {
   std::error_code error;
   if (!is_there(source)) {
@@ -36,13 +35,13 @@ void add_images(const fs::path& source, Images& images, Console& console) {
   }
   if (!fs::is_directory(source, error)) return images.files.push_back(source);
   const ImagesBelow found = images_below(source.string());
-  tell_notes(found.notes, console);
+  print_notes(found.notes, console);
   if (found.files.empty()) fail(Fault::data, source.string(), ": holds no image file");
   images.files.insert(images.files.end(), found.files.begin(), found.files.end());
   images.left_out += found.left_out;
 }
 
-/// The classes by falling probability.
+/// The classes by decreasing probability.
 std::vector<std::size_t> ranking(const std::vector<double>& shares) {
   std::vector<std::size_t> order(shares.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -50,10 +49,10 @@ std::vector<std::size_t> ranking(const std::vector<double>& shares) {
   return order;
 }
 
-/// Names what is in images, one after the other.
+/// Predicts images one after the other.
 class Namer {
  public:
-  /// Says so where the most likely class has less than `threshold`; of one class an image, `topk` of them.
+  /// Answers below `threshold` are marked as unsure. Models of one class an image print `topk` classes.
   Namer(const Checkpoint& checkpoint, const Preprocess& preprocess, double threshold, std::int64_t topk,
         const PlanOptions& options)
       : config_(checkpoint.config),
@@ -72,9 +71,9 @@ class Namer {
              .tuning = options.tuning,
              .device = device_of(checkpoint.model)})),
         transform_(preprocess),
-        pixels_(preprocess.size().levels()) {}
+        pixels_(preprocess.size().values()) {}
 
-  /// Throws Error(data) naming an image that cannot be read.
+  /// Throws Error(data) with the name of an image that cannot be read.
   void read(const fs::path& image) {
     naming([&] { return image.string(); },
            [&] {
@@ -83,8 +82,8 @@ class Namer {
            });
   }
 
-  /// Prints what is in the image that was read, and adds its lines to `csv`. `rejects`: it may be rejected, and the
-  /// event has the answer, too.
+  /// Prints the prediction for the image that was read, and adds its lines to `csv`. `rejects`: answers may be
+  /// rejected, and the event has the answer too.
   void answer(const fs::path& image, bool rejects, Console& console, std::string& csv) {
     const std::vector<std::string>& classes = config_.class_names;
     plan_.inputs()[0].write(pixels_.data());
@@ -110,7 +109,7 @@ class Namer {
                     ',', static_cast<float>(shares[c]), rejects ? text(',', unknown) : "", '\n');
     }
     if (answers.empty()) answers.push_back("none of the classes");
-    console.say(
+    console.print(
         text(image.string(), "  ", unknown ? text(kRejected, " (", join(answers, ", "), ')') : join(answers, "  ")));
     JsonObject event{{"event", "prediction"}, {"path", image.string()}};
     if (rejects) event.add("label", unknown ? kRejected : classes[named[0]]), event.add("rejected", unknown);
@@ -122,14 +121,14 @@ class Namer {
   const ModelConfig& config_;
   const Preprocess preprocess_;
   const double threshold_;
-  const std::size_t most_;  // classes that are named
+  const std::size_t most_;  // classes that are printed
   const Plan plan_;
   Decoder decoder_;
   Transform transform_;
   std::vector<float> pixels_;
 };
 
-/// The exit code.
+/// Returns the exit code.
 int predict_images(Namer& namer, const Images& asked, const std::string& save_csv, bool rejects, double max_bad,
                    const CommandLine& line, Console& console) {
   const std::vector<fs::path>& images = asked.files;
@@ -148,7 +147,7 @@ int predict_images(Namer& namer, const Images& asked, const std::string& save_cs
       namer.read(image);
     } catch (const Error& error) {
       if (error.fault() != Fault::data || images.size() == 1) throw;
-      console.say(text("skipped: ", error.what()));
+      console.print(text("skipped: ", error.what()));
       if (unreadable++ == 0) reason = error.what();
       continue;
     }
@@ -156,7 +155,7 @@ int predict_images(Namer& namer, const Images& asked, const std::string& save_cs
   }
   const bool none = unreadable == std::ssize(images);
   if (!save_csv.empty() && !none) write_file(save_csv, csv);
-  if (unreadable > 0) console.say(text(unreadable, " of ", images.size(), " images cannot be read and were skipped"));
+  if (unreadable > 0) console.print(text(unreadable, " of ", images.size(), " images cannot be read and were skipped"));
   console.event(
       {{"event", "summary"}, {"pictures", images.size()}, {"unreadable", unreadable}, {"left_out", asked.left_out}});
   if (none)
@@ -223,7 +222,7 @@ int verb_predict(const Words& words) {
   require(!o.model.empty(), "the model is missing; give a run folder or a weights file: model=runs/classify/train");
   if (!o.save_csv.empty()) {
     check_can_write(o.save_csv);
-    std::signal(SIGPIPE, SIG_IGN);  // the file gets all, also where nobody reads stdout any more
+    std::signal(SIGPIPE, SIG_IGN);  // the file gets everything, even if nobody reads stdout any more
   }
   require(!o.topk || *o.topk >= 1, "topk is ", o.topk.value_or(0), "; it is at least 1");
 
@@ -232,7 +231,7 @@ int verb_predict(const Words& words) {
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(o.model, o.arch);
   place(checkpoint.model, line.device());
-  say_notes(checkpoint, console);
+  print_notes(checkpoint, console);
   if (!o.save_csv.empty()) check_no_input(o.save_csv, files_of_model(o.model, checkpoint));
   const std::vector<std::string> of_images{"topk",          "reject", "imgsz",     "resize", "crop_pct",
                                            "interpolation", "decode", "precision", "max_bad"};
@@ -253,8 +252,8 @@ int verb_predict(const Words& words) {
   const double threshold = reject_threshold(o.reject, checkpoint);
   const std::vector<std::string>& classes = checkpoint.config.class_names;
   if (o.reject != "none" && std::find(classes.begin(), classes.end(), kRejected) != classes.end())
-    console.say(text("note: a class of the model is called ", kRejected,
-                     ", as what is rejected: the field rejected tells them apart"));
+    console.print(text("note: a class of the model is called ", kRejected,
+                       ", as what is rejected: the field rejected tells them apart"));
   require(!o.topk || !checkpoint.config.multi_label(), "topk is for models of one class an image, and ",
           checkpoint.path.string(), " is multi-label: it names what is above the threshold of each class");
   if (o.input.imgsz) check_size(checkpoint.model, *o.input.imgsz);

@@ -7,7 +7,8 @@ namespace neurim::cli {
 
 namespace {
 
-/// How numpy makes (N,C,H,W) of images `x` whose axes lie otherwise; "" where they lie so, or are of other channels.
+/// The numpy expression that brings images `x` of another axis order to (N,C,H,W); "" if they have it, or other
+/// channels.
 std::string_view axes_in_order(const Shape& shape, std::int64_t channels) {
   const int axes = shape.rank();
   if (axes == 4 && shape[1] != channels && shape[3] == channels) return "x.transpose(0, 3, 1, 2)";
@@ -18,12 +19,12 @@ std::string_view axes_in_order(const Shape& shape, std::int64_t channels) {
   return "";
 }
 
-/// What the model was made for.
+/// The input that the model was trained on.
 Type usual_input(const Checkpoint& checkpoint) {
   return checkpoint.config.sequence ? sequence_type(checkpoint.config, 1) : image_type(checkpoint.config.preprocess, 1);
 }
 
-/// The file as f32; f64 is what numpy makes of most things. A forecaster takes f64 as it is, since a level may be large
+/// Reads the file as f32; numpy makes most arrays f64. A forecaster takes f64 unchanged, since a level may be large
 /// beside its changes.
 Tensor read_input(const fs::path& file, const Checkpoint& checkpoint) {
   const fs::path folder = file.parent_path();
@@ -72,10 +73,10 @@ int verb_run(const Words& words) {
   Console console(line.console());
   const Checkpoint checkpoint = open_model(model, arch, {}, seed);
   place(checkpoint.model, line.device());
-  say_notes(checkpoint, console);
+  print_notes(checkpoint, console);
   const fs::path input = fs::path(inputs) / "input_0.npy";
   const Tensor in = read_input(input, checkpoint);
-  if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
+  if (checkpoint.path.empty()) console.print(drawn_weights_note(checkpoint));
   const auto unlike = [&] {
     return text(input.string(), " is ", in.type(), ", and the model was made for ", usual_input(checkpoint));
   };
@@ -91,7 +92,7 @@ int verb_run(const Words& words) {
   const Tensor out = planned({in})[0];
   make_folder(outputs);
   write_npy(file, out);
-  console.say(text(in.type(), " -> ", out.type(), "  ", file.string()));
+  console.print(text(in.type(), " -> ", out.type(), "  ", file.string()));
   console.event({{"event", "summary"}, {"outputs", 1}});
   return 0;
 }

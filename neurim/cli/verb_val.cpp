@@ -18,7 +18,7 @@ namespace neurim::cli {
 
 namespace {
 
-constexpr std::int64_t kBatch = 32;  // where the model comes without the options of its training
+constexpr std::int64_t kBatch = 32;  // for weights without training options
 
 Split split_named(const std::string& word) {
   for (const Split split : kSplits)
@@ -26,11 +26,11 @@ Split split_named(const std::string& word) {
   fail(Fault::usage, "split: there is no '", word, "'; known are train, val, test");
 }
 
-/// Says which classes the split has no image of. Throws Error(data) where the data, which are others than those of
-/// training, have none at all, unless they may be a subset.
+/// Prints which classes have no image in the split. Throws Error(data) if data other than those of training lack
+/// classes altogether, unless `allow_subset`.
 void check_classes(const Dataset& dataset, Split split, const std::string& data, bool of_training, bool allow_subset,
                    Console& console) {
-  if (dataset.multi_label()) return;  // where an image may be of no class
+  if (dataset.multi_label()) return;  // images may have no class
   const std::vector<std::string>& names = dataset.class_names();
   const std::vector<std::int64_t> counts = dataset.class_counts(split);
   std::vector<std::string> there, lacking, of_others;
@@ -47,34 +47,34 @@ void check_classes(const Dataset& dataset, Split split, const std::string& data,
          "] too, or allow_subset=true, which leaves these out of macro averages");
   lacking.insert(lacking.end(), of_others.begin(), of_others.end());
   if (!lacking.empty())
-    console.say(text("  data    ", split, " has no images of [", listed(lacking), "]: ",
-                     allow_subset ? "macro averages leave these out"
-                                  : "these count 0 in macro averages; allow_subset=true leaves them out"));
+    console.print(text("  data    ", split, " has no images of [", listed(lacking), "]: ",
+                       allow_subset ? "macro averages leave these out"
+                                    : "these count 0 in macro averages; allow_subset=true leaves them out"));
 }
 
-/// What an evaluated split comes to.
-struct Verdict {
+/// The results of an evaluation.
+struct EvaluationResult {
   Metrics metrics;
-  std::string table;                           ///< of the classes
-  Kept kept;                                   ///< above the reject threshold; of one class an image
-  std::function<void(const fs::path&)> write;  ///< the report
+  std::string table;                           ///< per class
+  Kept kept;                                   ///< above the reject threshold; only for one class an image
+  std::function<void(const fs::path&)> write;  ///< writes the report
   std::vector<BadSample> unreadable;
 };
 
 template <class Evaluation>
-Verdict verdict_of(Evaluation evaluation, const Kept& kept, std::vector<BadSample> unreadable) {
-  Verdict verdict{.metrics = metrics_of(evaluation),
-                  .table = per_class_table(evaluation),
-                  .kept = kept,
-                  .write = {},
-                  .unreadable = std::move(unreadable)};
-  verdict.write = [evaluation = std::move(evaluation)](const fs::path& folder) { write_report(evaluation, folder); };
-  return verdict;
+EvaluationResult result_of(Evaluation evaluation, const Kept& kept, std::vector<BadSample> unreadable) {
+  EvaluationResult result{.metrics = metrics_of(evaluation),
+                          .table = per_class_table(evaluation),
+                          .kept = kept,
+                          .write = {},
+                          .unreadable = std::move(unreadable)};
+  result.write = [evaluation = std::move(evaluation)](const fs::path& folder) { write_report(evaluation, folder); };
+  return result;
 }
 
-Verdict evaluate(const Checkpoint& checkpoint, const Dataset& dataset, Split split, const Preprocess& preprocess,
-                 const TrainOptions& options, DType compute_dtype, int crops, double threshold, bool allow_subset,
-                 Console& console) {
+EvaluationResult evaluate(const Checkpoint& checkpoint, const Dataset& dataset, Split split,
+                          const Preprocess& preprocess, const TrainOptions& options, DType compute_dtype, int crops,
+                          double threshold, bool allow_subset, Console& console) {
   const Validation::Watch watch = [&](double share) {
     console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
     return true;
@@ -84,28 +84,32 @@ Verdict evaluate(const Checkpoint& checkpoint, const Dataset& dataset, Split spl
     Evaluation evaluation = *validate_crops(checkpoint.model, dataset, split, preprocess, options, crops, unreadable,
                                             watch);
     if (allow_subset) evaluation.leave_out_empty();
-    return verdict_of(evaluation, evaluation.kept(threshold), std::move(unreadable));
+    return result_of(evaluation, evaluation.kept(threshold), std::move(unreadable));
   }
   Validation validation(checkpoint.model, dataset, split, preprocess, options, compute_dtype);
   if (checkpoint.config.multi_label()) {
     MultiLabelEvaluation evaluation = *validation.run_multi_label(watch);
     evaluation.set_thresholds(checkpoint.config.thresholds);
-    return verdict_of(std::move(evaluation), {}, validation.bad());
+    return result_of(std::move(evaluation), {}, validation.bad());
   }
   Evaluation evaluation = *validation.run(watch);
   if (allow_subset) evaluation.leave_out_empty();
-  return verdict_of(evaluation, evaluation.kept(threshold), validation.bad());
+  return result_of(evaluation, evaluation.kept(threshold), validation.bad());
 }
 
 struct ValOptions {
-  std::string model, arch, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "auto";
-  std::optional<std::int64_t> batch, workers, threads, split_seed;
-  std::optional<double> max_bad;
+  std::string model, arch, data, classes, split = "val", reject = "none", project = "auto", run_name = "auto";
+  TrainOptions training;  ///< the options of training that this verb takes too are declared here
   InputOptions input;
   std::int64_t crops = 1;
   bool exist_ok = false, allow_subset = false;
 
   void visit(CommandLine& line) {
+    Options named;
+    training.visit(named);
+    const auto of_training = [&](const char* name) {
+      line.options.borrow(*named.find(name), "; by default as in training");
+    };
     line.options.topic("most used");
     line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
     line.options("arch", arch, kArchOfWeights);
@@ -113,14 +117,13 @@ struct ValOptions {
     line.options("split", split, "train, val or test");
     line.options("reject", reject, "how good the answers of at least this probability are: a number, auto, none",
                  {"reject_threshold"});
-    line.options("batch", batch, "samples a step; by default as in training", {"batch_size", "b"});
+    of_training("batch");
     input.visit(line.options);
     line.options("crops", crops,
                  "evaluate by the mean probabilities of 5 parts of each image (corners and centre), or of 10 "
                  "with their mirror images");
     line.options.topic("data");
-    line.options("split_seed", split_seed,
-                 "seed of the split where the data have none of their own; by default as in training");
+    of_training("split_seed");
     line.options(
         "classes", classes,
         "what the model's classes are called, in the order of its outputs: a file with a name a line, or names "
@@ -128,13 +131,11 @@ struct ValOptions {
         {"class_names", "labels"});
     line.options("allow_subset", allow_subset,
                  "whether the data may have fewer classes than the model, of which macro averages are then");
-    line.options("max_bad", max_bad,
-                 "unreadable images to tolerate: a share of all splits below 1, else a count; by default as in "
-                 "training");
+    of_training("max_bad");
     line.options.topic("computing");
-    line.options("workers", workers, "threads that load images", {"j"});
-    line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
-    line.options("threads", threads, "compute threads");
+    of_training("workers");
+    of_training("loader");
+    of_training("threads");
     line.options.topic("output");
     line.options("project", project,
                  "folder of the reports; auto: reports in the run, or of other weights in runs/classify and such");
@@ -145,7 +146,7 @@ struct ValOptions {
   }
 };
 
-/// One call of the verb: its options, the model, and those of the model's training that it goes on with.
+/// One call of the verb: its options, the model, and the options of the model's training.
 class Val {
  public:
   Val(ValOptions& o, CommandLine& line)
@@ -156,7 +157,7 @@ class Val {
         checkpoint_(load_checkpoint(o.model, o.arch)),
         run_((checkpoint_.path / "../..").lexically_normal()) {
     place(checkpoint_.model, line.device());
-    say_notes(checkpoint_, console_);
+    print_notes(checkpoint_, console_);
     read_training();
   }
 
@@ -175,20 +176,16 @@ class Val {
   }
 
  private:
-  /// The options of the training, those that were given in their place, and where the report goes.
+  /// Reads the options of training, replaces those that were given, and finds the report's folder.
   void read_training() {
     Options named;
     options_.visit(named);
     named.read_yaml(checkpoint_.config.options, text(checkpoint_.path.string(), " (options)"));
     of_training_ = o_.data.empty() || o_.data == options_.data;
     if (!o_.data.empty()) options_.data = o_.data;
-    if (o_.batch) options_.batch = o_.batch;
+    for (const char* name : {"batch", "split_seed", "max_bad", "workers", "loader", "threads"})
+      if (const std::string value = line_.options.find(name)->get(); value != kAuto) named.set(name, value);
     if (!options_.batch) options_.batch = kBatch;
-    if (o_.workers) options_.workers = o_.workers;
-    if (!o_.loader.empty()) options_.loader = o_.loader;
-    if (o_.max_bad) options_.max_bad = *o_.max_bad;
-    if (o_.threads) options_.threads = o_.threads;
-    if (o_.split_seed) options_.split_seed = *o_.split_seed;
     options_.device = text(line_.device());
     if (line_.dry_run()) options_ = options_.without_files();
     require(!options_.data.empty(), "data is missing; give what to evaluate by: data=PATH");
@@ -199,14 +196,13 @@ class Val {
     options_.project = o_.project;
     options_.name = o_.run_name;
     options_.check();
-    if (task != TaskKind::language)  // a wrong one shows before the work
+    if (task != TaskKind::language)  // reports a wrong one before the work
       check_data_apart(options_.data, run_folder_to_make(o_.project, o_.run_name, o_.exist_ok));
     if (o_.data.empty()) check_remembered_data(options_.data, checkpoint_.path, "give data=PATH");
     if (options_.threads) set_threads(*options_.threads);
   }
 
-  /// Writes the report. The metrics are printed by then, so that a full disk does not hide them; nor does it leave an
-  /// empty folder.
+  /// Writes the report. Metrics are printed before, so that a full disk does not hide them; no empty folder is left.
   void save(const Metrics& metrics, const std::function<void(const fs::path&)>& write) {
     fs::path folder;
     try {
@@ -214,11 +210,11 @@ class Val {
       write(folder);
     } catch (...) {
       std::error_code ignored;
-      if (!o_.exist_ok && !folder.empty()) fs::remove(folder, ignored);  // where it is empty
+      if (!o_.exist_ok && !folder.empty()) fs::remove(folder, ignored);  // only if it is empty
       console_.event(summary_json(metrics, {}, checkpoint_.path));
       throw;
     }
-    console_.say(text("Saved ", folder.string()));
+    console_.print(text("Saved ", folder.string()));
     console_.event(summary_json(metrics, folder, checkpoint_.path));
   }
 
@@ -231,7 +227,7 @@ class Val {
         {{"run", folder.string()}, {"model", checkpoint_.path.string()}, {"split", o_.split}, {"samples", samples}});
   }
 
-  /// The images, whose classes are those of the model.
+  /// Opens the images with the classes of the model.
   Dataset open_images() {
     DatasetOptions dataset_options = dataset_of(options_);
     dataset_options.class_names = checkpoint_.config.class_names;
@@ -248,24 +244,24 @@ class Val {
     check_classes(dataset, part_, options_.data, of_training_, o_.allow_subset, console_);
     if (of_training_ && part_ != Split::train && is_there(run_ / "data.json") &&
         !is_split_of_run(run_, dataset, Split::train) && !is_split_of_run(run_, dataset, part_))
-      console_.say(text("  data    the ", o_.split,
-                        " split is another than in training, as images came, went or were renamed, or by split_seed: "
-                        "it may hold images that the model was trained on"));
+      console_.print(text("  data    the ", o_.split,
+                          " split is another than in training, as images came, went or were renamed, or by split_seed: "
+                          "it may hold images that the model was trained on"));
     return dataset;
   }
 
-  /// Prints what is evaluated, and refuses crops and sizes that this model or these options do not take.
+  /// Prints what is evaluated. Throws for crops and sizes that the model or the options do not take.
   Preprocess start(const Dataset& dataset) {
     const bool multi_label = checkpoint_.config.multi_label();
     require(o_.crops == 1 || !multi_label, "crops=", o_.crops, " is for models of one class an image, and ",
             checkpoint_.path.string(), " is multi-label; leave it out");
     const Preprocess preprocess = o_.input.applied_to(checkpoint_.config.preprocess);
     if (o_.input.imgsz) check_size(checkpoint_.model, *o_.input.imgsz);
-    console_.say(text("neurim ", version(), "  val  ", checkpoint_.path.string(), "  ", options_.data, " (",
-                      thousands(dataset.size(part_)), ' ', o_.split, " images), input ", preprocess.channels, 'x',
-                      preprocess.height, 'x', preprocess.width));
+    console_.print(text("neurim ", version(), "  val  ", checkpoint_.path.string(), "  ", options_.data, " (",
+                        thousands(dataset.size(part_)), ' ', o_.split, " images), input ", preprocess.channels, 'x',
+                        preprocess.height, 'x', preprocess.width));
     if (const auto note = drawn_names_note(dataset.class_names()); note && !multi_label)
-      console_.say(text("  data    ", *note));
+      console_.print(text("  data    ", *note));
     if (o_.crops != 1) check_crops(o_.crops, preprocess);
     require(o_.crops == 1 || line_.compute_dtype() == DType::f32, "crops=", o_.crops,
             " is evaluated in f32; leave out precision");
@@ -284,15 +280,15 @@ class Val {
     const auto [metrics, table, kept, write, unreadable] = evaluate(checkpoint_, dataset, part_, preprocess, options_,
                                                                     line_.compute_dtype(), static_cast<int>(o_.crops),
                                                                     threshold, o_.allow_subset, console_);
-    for (const BadSample& one : unreadable) console_.say(text("  skipped: ", one.reason));
+    for (const BadSample& one : unreadable) console_.print(text("  skipped: ", one.reason));
     if (!unreadable.empty())
-      console_.say(text("  ", unreadable.size(), " of ", thousands(dataset.size(part_)),
-                        " images cannot be read and are skipped"));
-    console_.say_lines(std::string_view(table).substr(0, table.size() - 1));  // without the end of its last line
-    console_.say(metrics_line(metrics));
+      console_.print(text("  ", unreadable.size(), " of ", thousands(dataset.size(part_)),
+                          " images cannot be read and are skipped"));
+    console_.print_lines(std::string_view(table).substr(0, table.size() - 1));  // without the last line break
+    console_.print(metrics_line(metrics));
     if (o_.reject != "none") {
-      console_.say(text("reject ", threshold, ": keeps ", fixed(kept.coverage * 100, 2), " % of the answers, of which ",
-                        fixed(kept.accuracy * 100, 2), " % are right"));
+      console_.print(text("reject ", threshold, ": keeps ", fixed(kept.coverage * 100, 2),
+                          " % of the answers, of which ", fixed(kept.accuracy * 100, 2), " % are right"));
       console_.event(
           {{"event", "reject"}, {"threshold", threshold}, {"coverage", kept.coverage}, {"accuracy", kept.accuracy}});
     }
@@ -305,9 +301,9 @@ class Val {
   const Split part_;
   Console console_;
   const Checkpoint checkpoint_;
-  const fs::path run_;  // of the checkpoint, if it is of one
+  const fs::path run_;  // the checkpoint's run, if it is in one
   TrainOptions options_;
-  bool of_training_ = false;  // whether the data are those of the training
+  bool of_training_ = false;  // whether the data are those of training
 };
 
 }  // namespace

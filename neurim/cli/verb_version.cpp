@@ -9,7 +9,7 @@ int verb_version(const Words& words) {
       {"version", "prints the version", "", {"neurim version", "neurim version --json", "neurim --version"}});
   if (!line.parse(words)) return 0;
   Console console(line.console());
-  if (!console.json()) console.say(text("neurim ", version()));
+  if (!console.json()) console.print(text("neurim ", version()));
   console.event({{"event", "summary"}, {"version", version()}});
   return 0;
 }

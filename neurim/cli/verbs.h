@@ -1,4 +1,4 @@
-// The verbs of the command. Each returns the exit code of the process.
+// The verbs of the command. Each returns the exit code.
 #pragma once
 #include "neurim/cli/command_line.h"
 

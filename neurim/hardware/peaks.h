@@ -14,8 +14,8 @@ struct Peaks {
   };
   struct Memory {
     std::string name;  ///< "L1", …, "DRAM"
-    std::size_t
-        capacity = 0;       ///< bytes that it holds for all the threads: each has caches of its own, and shares others
+    /// Bytes that it holds for all the threads: each has caches of its own, and shares others.
+    std::size_t capacity = 0;
     std::size_t bytes = 0;  ///< of the blocks that were read over and over, one a thread, together
     double read = 0;        ///< bytes a second; 0 where there was no memory for the blocks
   };

@@ -23,12 +23,13 @@ struct LayerCost {
 /// image.
 std::vector<LayerCost> layer_costs(const Model& model, const Shape& image);
 
+/// The cost of a forward pass.
 struct ModelCost {
-  std::int64_t multiply_adds = 0;
+  std::int64_t multiply_adds = 0;  ///< of convolutions and matrix products
   /// The values that the layers with multiply-adds give: Radosavovic et al., "Designing network design
   /// spaces", CVPR'20. Four times as many bytes, in f32, is about what training keeps of each image.
   std::int64_t activations = 0;
 };
-ModelCost total(const std::vector<LayerCost>& layers);
+ModelCost total(const std::vector<LayerCost>& layers);  ///< the sum over layers
 
 }  // namespace neurim

@@ -13,6 +13,7 @@
 
 namespace neurim {
 
+/// What a model file leaves open.
 struct ModelFileOptions {
   std::int64_t num_classes = 0, in_chans = 0;  ///< 0: what the file says, or else 1000 and 3
   std::int64_t height = 0, width = 0;          ///< of the images; 0: what the file says, or else 224

@@ -220,7 +220,7 @@ std::size_t NetworkBuilder::result_named(const Toml& from, const List& list) con
   if (const auto* number = from.as<std::int64_t>()) {
     require(*number >= -count && *number < count - 1, "from is ", *number, ", and there are ", count - 1,
             " layers before: 0 is the first of them, -1 the last");
-    return static_cast<std::size_t>(*number < 0 ? count + *number : *number + 1);
+    return *number < 0 ? count + *number : *number + 1;
   }
   const std::string name = word_of("from", from);
   const auto found = list.numbers.find(name);

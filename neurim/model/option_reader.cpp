@@ -72,7 +72,7 @@ class Expression {
   const Toml& variable() {
     const auto end = std::find_if(rest_.begin(), rest_.end(),
                                   [](unsigned char c) { return !std::isalnum(c) && c != '_'; });
-    const std::string_view name = rest_.substr(0, static_cast<std::size_t>(end - rest_.begin()));
+    const std::string_view name = rest_.substr(0, (end - rest_.begin()));
     rest_.remove_prefix(name.size());
     const Toml* found = find(scope_, name);
     if (found) return *found;

@@ -71,7 +71,7 @@ constexpr FileKind kFileKinds[] = {
 
 std::string told(std::string_view what, std::string_view fix) { return text("is ", what, "; ", fix); }
 
-/// ONNX's ModelProto: ir_version, and behind it the producer's name, the graph or the opset.
+/// ONNX's ModelProto: ir_version, and after it the producer's name, the graph or the opset.
 bool is_onnx(std::string_view file) {
   return file.size() > 4 && file[0] == 8 && file[1] >= 2 && file[1] <= 20 &&
          "\x12\x3a\x42"sv.find(file[2]) != std::string_view::npos;

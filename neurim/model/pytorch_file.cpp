@@ -26,7 +26,7 @@ constexpr std::size_t kMostListed = 8, kLongestListed = 60;
 [[noreturn]] void damaged(std::string_view what) { fail(Fault::data, what, " is damaged; get or save the file again"); }
 
 /// Where the pickle of the magic number ends with which the form before 1.6 begins; 0 where it does not. From protocol
-/// 4 on the number stands behind the size of a frame.
+/// 4 on the number follows the size of a frame.
 std::size_t end_of_magic(std::string_view file) {
   for (const std::size_t begin : {2, 11})
     if (file.size() > begin && file[0] == '\x80' && starts_with(file.substr(begin), kMagic))
@@ -371,7 +371,7 @@ bool has_layers(const PickleNode& dict) {
   return false;
 }
 
-/// The state dict in what was saved: under a key, or that itself. The usual keys go first: a figure beside the state
+/// The state dict in what was saved: under a key, or that itself. The usual keys go first: a number beside the state
 /// dict may be a tensor too.
 const PickleNode& choose(const PickleItem& root, std::vector<std::string>& notes) {
   const PickleNode* saved = node_of(root, PickleNode::dict);

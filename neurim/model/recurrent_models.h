@@ -12,8 +12,9 @@ namespace neurim {
 
 /// The names of the networks: gru, lstm and rnn, as the layers of nn/recurrent.h.
 std::vector<std::string> recurrent_model_names();
-bool is_recurrent_model(std::string_view name);
+bool is_recurrent_model(std::string_view name);  ///< whether it is the name of one
 
+/// Sizes of a recurrent model.
 struct RecurrentModelOptions {
   std::int64_t hidden_size = 64;          ///< units of a layer
   std::int64_t num_layers = 1;            ///< one upon the other
@@ -35,7 +36,7 @@ struct ForecasterColumns {
 Model create_forecaster(std::string_view name, const ForecasterColumns& columns,
                         const RecurrentModelOptions& options = {});
 
-/// x i64(N,T), numbers of characters in [0, characters) -> logits f32(N,T,characters) of the character behind
+/// x i64(N,T), numbers of characters in [0, characters) -> logits f32(N,T,characters) of the character after
 /// each, which depend on it and the ones before. Tensors: embedding.weight, rnn.*, head.*. Throws as
 /// create_forecaster does.
 Model create_language_model(std::string_view name, std::int64_t characters, const RecurrentModelOptions& options = {});

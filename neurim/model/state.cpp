@@ -138,9 +138,9 @@ const Tensor* first_convolution(const std::vector<Named>& tensors) {
 std::vector<float> with_channels(const Tensor& weights, std::int64_t channels) {
   const std::int64_t out = weights.size(0), in = weights.size(1), taps = weights.size(2) * weights.size(3);
   const std::vector<float> from = weights.values<float>();
-  std::vector<float> to(static_cast<std::size_t>(out * channels * taps));
+  std::vector<float> to(out * channels * taps);
   const auto at = [&](std::int64_t o, std::int64_t c, std::int64_t of, std::int64_t t) {
-    return static_cast<std::size_t>((o * of + c) * taps + t);
+    return (o * of + c) * taps + t;
   };
   const float scale = static_cast<float>(in) / static_cast<float>(channels);
   for (std::int64_t o = 0; o < out; ++o)

@@ -11,16 +11,17 @@ namespace neurim {
 
 /// The named tensors of a file. Data stay in the mapped file until a tensor is loaded.
 struct StateDict {
+  /// Where a tensor is.
   struct Entry {
-    Type type;
+    Type type;                                  ///< dtype and shape
     std::function<void(std::byte* host)> read;  ///< copies out in row-major order; keeps the file mapped
     Tensor load() const;                        ///< on the CPU
   };
 
-  fs::path path;
-  Metadata metadata;               ///< of a safetensors file
-  std::vector<std::string> notes;  ///< what was chosen among several things, a line each
-  std::map<std::string, Entry, std::less<>> entries;
+  fs::path path;                                      ///< of the file
+  Metadata metadata;                                  ///< of a safetensors file
+  std::vector<std::string> notes;                     ///< what was chosen among several things, a line each
+  std::map<std::string, Entry, std::less<>> entries;  ///< by name
 
   std::vector<std::string> names() const;  ///< sorted
 };

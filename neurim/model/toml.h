@@ -9,13 +9,15 @@
 
 namespace neurim {
 
+/// A TOML value.
 struct Toml {
-  using Array = std::vector<Toml>;
-  using Table = std::map<std::string, Toml, std::less<>>;
+  using Array = std::vector<Toml>;                         ///< of values
+  using Table = std::map<std::string, Toml, std::less<>>;  ///< of values by key
 
-  std::int64_t line = 0;  ///< where it begins, from 1
-  std::variant<bool, std::int64_t, double, std::string, Array, Table> value;
+  std::int64_t line = 0;                                                      ///< where it begins, from 1
+  std::variant<bool, std::int64_t, double, std::string, Array, Table> value;  ///< the value
 
+  /// The value, or null if it has another type.
   template <class T>
   const T* as() const {
     return std::get_if<T>(&value);

@@ -10,12 +10,13 @@
 
 namespace neurim {
 
+/// What models of the zoo may be told.
 struct ModelOptions {
   std::int64_t num_classes = 0;  ///< 0: what the model was published with
   std::int64_t in_chans = 0;     ///< 0: what the model was published with
   /// The rate of dropout, where the model has any; without one the published rate.
   std::optional<double> dropout = {};
-  /// The rate of stochastic depth (Huang et al., ECCV'16) behind the last block, where the model has any:
+  /// The rate of stochastic depth (Huang et al., ECCV'16) after the last block, where the model has any:
   /// each block's residual branch is left out for a sample with a probability that grows from 0 in proportion
   /// to the block's number. Without one the published rate.
   std::optional<double> drop_path = {};

@@ -12,7 +12,7 @@ namespace neurim {
 std::string batch_image(const Batch& batch, const Preprocess& preprocess, const std::vector<std::string>& class_names,
                         const MixedIn& mixed) {
   constexpr int kMost = 32, kColumns = 8, kCell = 160;
-  const std::size_t plane = static_cast<std::size_t>(preprocess.height * preprocess.width);
+  const std::size_t plane = preprocess.height * preprocess.width;
   const auto of = [](const std::vector<double>& list, std::size_t c) { return list.size() == 1 ? list[0] : list[c]; };
   const auto share_of = [&](std::size_t i, std::size_t c) {
     if (!batch.targets.empty()) return static_cast<double>(batch.targets[i * class_names.size() + c]);

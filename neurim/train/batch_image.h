@@ -1,4 +1,4 @@
-// What a model is shown.
+// Images of training batches, for people to look at.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,15 +7,15 @@
 
 namespace neurim {
 
-/// What was mixed into the images of a batch (changes/mix.h): their share of themselves, and the labels of their
-/// partners, where a sample has one class.
+/// What was mixed into a batch's images (augmentations/mix.h): their own share, and the labels of their partners, for
+/// samples of one class.
 struct MixedIn {
   double lambda = 1;
   std::span<const std::int64_t> labels{};
 };
 
-/// A JPEG with the first images of a batch as the model gets them, normalising undone, and their classes, with shares
-/// where they are mixed.
+/// A JPEG of the first images of a batch as the model sees them, with normalization undone, and their classes, with
+/// shares where images are mixed.
 std::string batch_image(const Batch& batch, const Preprocess& preprocess, const std::vector<std::string>& class_names,
                         const MixedIn& mixed = {});
 

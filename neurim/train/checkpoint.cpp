@@ -63,14 +63,14 @@ SequenceConfig sequence_from(const Json& json) {
   return config;
 }
 
-/// The network of a card of series or texts, its weights undrawn.
+/// Creates the network of a model config of series or texts, with uninitialized weights.
 Model recurrent_model(const ModelConfig& config) {
   const SequenceConfig& sequence = *config.sequence;
   const RecurrentModelOptions options{
       .hidden_size = sequence.hidden_size, .num_layers = sequence.num_layers, .seed = {}};
   if (config.task() == TaskKind::language)
     return create_language_model(config.model, std::ssize(config.class_names), options);
-  const std::vector<double> unscaled(sequence.columns.size(), 1);  // the weights hold what training measured
+  const std::vector<double> unscaled(sequence.columns.size(), 1);  // the weights hold the statistics of training
   return create_forecaster(
       config.model,
       {.mean = unscaled, .std = unscaled, .target = sequence.target_column(), .horizon = sequence.horizon}, options);
@@ -95,7 +95,7 @@ Progress progress_from(const Json& json) {
           .best_epoch = json.at("best_epoch")};
 }
 
-/// Says which weights and which optimizer state belong together.
+/// Identifies a pair of weights and optimizer state.
 std::string stamp(const Progress& p) { return text(p.epoch, '.', p.batch, '.', p.step); }
 
 std::string stamp_in(const fs::path& path) {
@@ -105,13 +105,13 @@ std::string stamp_in(const fs::path& path) {
   return found == metadata.end() ? std::string() : found->second;
 }
 
-/// Whether the optimizer's state is that of the weights; not where either is missing.
+/// Whether the optimizer state belongs to the weights; false if either is missing.
 bool belong_together(const fs::path& weights, const fs::path& state) {
   const std::string stamped = stamp_in(state);
   return !stamped.empty() && stamped == stamp_in(weights);
 }
 
-/// Whether it is a file of weights without damage.
+/// Whether it is an undamaged weights file.
 bool is_sound(const fs::path& file) {
   try {
     return is_there(file) && !read_state_dict(file).entries.empty();
@@ -120,7 +120,7 @@ bool is_sound(const fs::path& file) {
   }
 }
 
-/// What `read` gives. Where a file is damaged, the error says what is left of the run.
+/// The result of `read`. If a file is damaged, the error says what is left of the run.
 template <class Read>
 auto reading_state(const fs::path& weights, const Read& read) {
   try {
@@ -133,7 +133,7 @@ auto reading_state(const fs::path& weights, const Read& read) {
   }
 }
 
-/// The tensors of a file of a run. Where it is damaged, the error names the other weights of the run.
+/// The tensors of a run's file. If it is damaged, the error names the run's other weights.
 StateDict read_weights_of_run(const fs::path& file) {
   try {
     return read_state_dict(file);
@@ -147,7 +147,7 @@ StateDict read_weights_of_run(const fs::path& file) {
   }
 }
 
-/// The card of plain weights of the model `arch`. Its classes have numbers for names.
+/// The config of plain weights of the model `arch`. Its classes are named by their numbers.
 ModelConfig config_of_weights(const StateDict& weights, const std::string& arch) {
   const auto built = [&](std::int64_t classes, std::int64_t channels) {
     if (is_model_file(arch))
@@ -209,7 +209,7 @@ Model model_of(const ModelConfig& config, const fs::path& path) {
   }
   if (config.sequence) {
     const std::int64_t hidden = config.sequence->hidden_size, layers = config.sequence->num_layers;
-    // Each layer has a square of hidden weights: damaged sizes are found before memory is asked for them.
+    // Checks damaged sizes before allocating: each layer has a square of hidden weights.
     if (static_cast<std::uintmax_t>(hidden * hidden * layers) > fs::file_size(path))
       fail(Fault::data, path.string(), ": its metadata are damaged: ", layers, " layers of ", hidden,
            " units do not fit into the file; use another copy");
@@ -219,7 +219,7 @@ Model model_of(const ModelConfig& config, const fs::path& path) {
 }
 
 Metadata metadata_of(const ModelConfig& config) {
-  Metadata metadata{{"format", "pt"},  // what readers of safetensors expect of NCHW weights
+  Metadata metadata{{"format", "pt"},  // readers of safetensors expect it for NCHW weights
                     {"neurim", kCheckpointFormat},
                     {"model", config.model},
                     {"in_chans", text(config.in_chans)},
@@ -318,7 +318,7 @@ void save_state(const fs::path& weights, Model& model, const ModelConfig& config
                 const Progress& progress) {
   const fs::path last = weights / "last.safetensors", last_opt = weights / "last.opt.safetensors";
   const fs::path next = weights / "next.safetensors", next_opt = weights / "next.opt.safetensors";
-  // A process that died between the renames below has left the optimizer's half of the last pair under this name.
+  // A process died between the renames below: the optimizer state of the last pair has this name.
   if (belong_together(last, next_opt)) move_file(next_opt, last_opt);
   Metadata of_model = metadata_of(config);
   of_model["stamp"] = stamp(progress);
@@ -337,10 +337,10 @@ std::optional<ModelConfig> config_of_state(const fs::path& weights) {
 }
 
 Progress load_state(const fs::path& weights, Model& model, TrainState state, std::vector<std::string>& notes) {
-  // The best weights stay as they are until there are better ones.
+  // The best weights stay until there are better ones.
   if (const fs::path best = weights / "best.safetensors"; fs::exists(best)) read_weights_of_run(best);
   return reading_state(weights, [&] {
-    // Of the two renames of save_state the first alone may have happened.
+    // Only the first of save_state's two renames may have happened.
     const fs::path last = weights / "last.safetensors";
     for (const char* name : {"last.opt.safetensors", "next.opt.safetensors"}) {
       const fs::path file = weights / name;

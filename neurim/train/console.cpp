@@ -21,16 +21,16 @@ namespace {
 constexpr std::chrono::milliseconds kTerminalPause{100};
 constexpr std::chrono::seconds kPlainPause{30};
 
-std::atomic<int> stdout_failure{0};  // of the first write that failed
+std::atomic<int> stdout_failure{0};  // errno of the first failed write
 
-/// The beginning of a line of UTF-8 that fits into so many columns.
+/// The beginning of a UTF-8 line that fits into so many columns.
 std::string_view cut(std::string_view line, std::size_t columns) {
   for (std::size_t at = 0, used = 0; at < line.size(); ++at)
     if ((line[at] & 0xC0) != 0x80 && ++used > columns) return line.substr(0, at);
   return line;
 }
 
-/// Columns of the terminal behind a descriptor.
+/// The columns of the terminal behind a descriptor.
 std::size_t columns_of(int descriptor) {
   winsize size{};
   return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
@@ -61,13 +61,13 @@ void Console::wipe() {
   drawn_ = false;
 }
 
-void Console::say(std::string_view line) { tell(line, options_.json ? stderr : stdout); }
+void Console::print(std::string_view line) { print_to(line, options_.json ? stderr : stdout); }
 
-void Console::warn(std::string_view line) { tell(line, stderr); }
+void Console::warn(std::string_view line) { print_to(line, stderr); }
 
-void Console::tell(std::string_view line, std::FILE* out) {
+void Console::print_to(std::string_view line, std::FILE* out) {
   const std::string whole = text(printable(line), '\n');
-  // A full disk must not end a run because of its log; what matters is saved by write_file, which tells.
+  // A full disk must not end a run because of its log; write_file, which saves the weights, reports errors.
   if (log_ >= 0) (void)!::write(log_, whole.data(), whole.size());
   if (!terminal_) next_ = Clock::now() + kPlainPause;
   if (options_.quiet) return;
@@ -75,14 +75,14 @@ void Console::tell(std::string_view line, std::FILE* out) {
   write_out(out, whole);
 }
 
-void Console::say_lines(std::string_view lines) {
-  for (const std::string& line : split(lines, '\n')) say(line);
+void Console::print_lines(std::string_view lines) {
+  for (const std::string& line : split(lines, '\n')) print(line);
 }
 
 void Console::progress(std::string_view line) {
   const Clock::time_point now = Clock::now();
   if (options_.quiet || now < next_) return;
-  if (!terminal_) return say(line);
+  if (!terminal_) return print(line);
   std::FILE* out = options_.json ? stderr : stdout;
   write_out(out, text('\r', cut(printable(line), progress_columns()), "\x1b[K"));
   next_ = now + kTerminalPause;
@@ -90,7 +90,7 @@ void Console::progress(std::string_view line) {
 }
 
 std::size_t Console::progress_columns() const {
-  // A line that wraps would leave its first half behind.
+  // A line that wraps would leave its first half on the terminal.
   return terminal_ ? columns_of(options_.json ? STDERR_FILENO : STDOUT_FILENO) - 1 : 1 << 16;
 }
 
@@ -107,7 +107,7 @@ void write_out(std::FILE* out, std::string_view words) {
 }
 
 std::string lost_output() {
-  write_out(stdout, "");  // what others left in its buffer
+  write_out(stdout, "");  // flushes stdio's buffer
   const int reason = stdout_failure;
   struct stat place {};
   const bool closed = reason == EIO && ::fstat(STDOUT_FILENO, &place) == 0 && S_ISCHR(place.st_mode);  // a terminal

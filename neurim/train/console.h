@@ -1,4 +1,4 @@
-// Where a command talks to people and scripts: the terminal, log.txt and JSON lines.
+// Output of a command to people and scripts: the terminal, log.txt and JSON lines.
 #pragma once
 #include <chrono>
 #include <cstdio>
@@ -11,48 +11,51 @@
 
 namespace neurim {
 
-/// People's text goes to stdout, or to stderr when JSON lines have stdout. On a terminal `progress` rewrites
-/// one line; elsewhere it prints a plain one when nothing was printed for 30 seconds.
+/// Text goes to stdout, or to stderr if JSON lines have stdout. On a terminal `progress` rewrites one line; elsewhere
+/// it prints a plain line if nothing was printed for 30 seconds.
 class Console {
  public:
+  /// Options.
   struct Options {
     bool json = false;     ///< JSON lines on stdout
-    bool quiet = false;    ///< no text for people; log.txt still gets it
+    bool quiet = false;    ///< no text; log.txt still gets it
     bool verbose = false;  ///< more text
   };
   Console() : Console(Options{}) {}
-  explicit Console(Options options);
+  explicit Console(Options options);  ///< Prints by these options.
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
+  /// Whether JSON lines are printed.
   bool json() const { return options_.json; }
+  /// Whether more text is printed.
   bool verbose() const { return options_.verbose; }
-  void say(std::string_view line);         ///< one line, made printable
-  void say_lines(std::string_view lines);  ///< the same of several
-  void warn(std::string_view line);        ///< the same on stderr, where stdout is what was asked for
-  void progress(std::string_view line);
-  std::size_t progress_columns() const;  ///< that such a line may have: of the terminal, else any number
-  void event(const JsonObject& object);  ///< one line, when JSON was asked for
+  void print(std::string_view line);         ///< one line; control characters are escaped
+  void print_lines(std::string_view lines);  ///< the same for several lines
+  void warn(std::string_view line);          ///< the same on stderr, for commands whose stdout is the result
+  void progress(std::string_view line);      ///< shows a progress line
+  std::size_t progress_columns() const;      ///< columns of a progress line: those of the terminal, else unlimited
+  void event(const JsonObject& object);      ///< one line, with --json
 
-  /// From now on all lines that are said go to the end of this file too. Throws Error(resource).
+  /// From now on all printed lines are appended to this file too. Throws Error(resource).
   void log_into(const fs::path& path);
 
  private:
   using Clock = std::chrono::steady_clock;
-  void tell(std::string_view line, std::FILE* out);
+  void print_to(std::string_view line, std::FILE* out);
   void wipe();
 
   Options options_;
   bool terminal_;
-  bool drawn_ = false;      ///< a progress line stands on the terminal
-  Clock::time_point next_;  ///< no progress is shown before
+  bool drawn_ = false;      ///< a progress line is on the terminal
+  Clock::time_point next_;  ///< the time of the next progress line
   int log_ = -1;
 };
 
-/// Writes to stdout or stderr at once. What stdout does not take is remembered.
+/// Writes to stdout or stderr, unbuffered. A failed write to stdout is recorded.
 void write_out(std::FILE* out, std::string_view words);
-/// Why something that this process wrote to stdout did not arrive, or ""; a reader or a terminal that left is no
+/// Why output of this process to stdout was lost, or "". A reader that closed the pipe or a closed terminal is no
 /// failure.
 std::string lost_output();
 

@@ -33,7 +33,7 @@ std::optional<Evaluation> validate_crops(const Model& model, const Dataset& data
   std::vector<float> sums(samples * classes), shares;
   std::vector<bool> seen;
   LoaderOptions loading = loader_of(options);
-  loading.cache = Cache::none;  // each part is seen once
+  loading.cache = Cache::none;  // each crop is read once
   Compiled plans([&](const Tensors& in) { return Tensors{softmax(validation_step(model)(in)[0])}; },
                  {.deterministic = options.deterministic, .device = device_named(options.device)});
   for (int crop = 0; crop < crops; ++crop) {
@@ -51,7 +51,7 @@ std::optional<Evaluation> validate_crops(const Model& model, const Dataset& data
       plan.outputs()[0].read(shares.data());
       for (std::size_t i = 0; i < static_cast<std::size_t>(batch.size); ++i) {
         const auto index = static_cast<std::size_t>(batch.indices[i]);
-        if (seen[index]) continue;  // it stood in for one that cannot be decoded
+        if (seen[index]) continue;  // a repeated sample stands in for one that cannot be decoded
         seen[index] = true;
         for (std::size_t c = 0; c < classes; ++c) sums[index * classes + c] += shares[i * classes + c];
       }

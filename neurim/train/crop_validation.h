@@ -1,10 +1,10 @@
-// Judging a model by several parts of each image.
+// Evaluates a model on several crops of each image.
 #pragma once
 #include "neurim/train/validation.h"
 
 namespace neurim {
 
-/// Throws Error(usage) for numbers of crops and preprocessings that validate_crops does not take.
+/// Throws Error(usage) for numbers of crops and preprocessing that validate_crops does not take.
 void check_crops(std::int64_t crops, const Preprocess& preprocess);
 
 /// Five-crop and ten-crop evaluation: the corners and the centre of each image, scaled as ResizeMode::crop

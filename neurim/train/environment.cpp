@@ -14,7 +14,7 @@ namespace neurim {
 
 namespace {
 
-/// The words that this process was started with.
+/// The command line of this process.
 std::vector<std::string> command() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> words;

@@ -1,4 +1,4 @@
-// What a run was made with: this program and this machine.
+// The program and the machine of a run.
 #pragma once
 #include <string>
 

@@ -13,7 +13,7 @@ namespace neurim {
 namespace {
 
 std::vector<std::int64_t> counted(std::int64_t first, std::int64_t count) {
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+  std::vector<std::int64_t> numbers(count);
   std::iota(numbers.begin(), numbers.end(), first);
   return numbers;
 }
@@ -22,7 +22,7 @@ double value_at(const Series& series, std::int64_t step, std::int64_t column) {
   return series.values[step * series.width() + column];
 }
 
-/// What training measured of each column.
+/// A statistic of each column, measured in training.
 std::vector<double> measured(const Model& forecaster, std::string_view name) {
   for (const Parameter& parameter : named_parameters(Model(forecaster)))
     if (parameter.name == name) return parameter.tensor.values<double>();
@@ -74,7 +74,7 @@ void ForecastValidation::add(std::int64_t sample, std::span<const double> foreca
                  .actual = value_at(data_.series, first + i, data_.target),
                  .forecast = forecast[i],
                  .naive = value_at(data_.series, known, data_.target)};
-    if (season_ > 0) {  // whole seasons back, as few as lead to what was known
+    if (season_ > 0) {  // whole seasons back, the fewest that lead to a known value
       const std::int64_t before = one.step - (i / season_ + 1) * season_;
       if (before >= 0) one.seasonal_naive = value_at(data_.series, before, data_.target);
     }
@@ -128,7 +128,7 @@ void check_forecast(const Checkpoint& checkpoint, const Series& series) {
 std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series) {
   check_forecast(checkpoint, series);
   const SequenceConfig& config = *checkpoint.config.sequence;
-  std::vector<double> steps(static_cast<std::size_t>(config.window * series.width()));
+  std::vector<double> steps(config.window * series.width());
   copy_steps(series, series.steps() - config.window, config.window, counted(0, series.width()), steps.data());
   const Type seen{DType::f64, {1, config.window, series.width()}};
   const Plan planned = inference_plan(checkpoint.model, seen);
@@ -140,7 +140,7 @@ std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series)
 }
 
 std::string lost_in_f32(const Checkpoint& checkpoint) {
-  constexpr double kShare = 1e-3;  // of the std, to which values may be rounded without a word
+  constexpr double kShare = 1e-3;  // of the std: rounding up to this is not worth a note
   const std::vector<double> means = measured(checkpoint.model, "mean"), stds = measured(checkpoint.model, "deviation");
   std::string lost;
   for (std::size_t i = 0; i < means.size(); ++i) {

@@ -1,4 +1,4 @@
-// Forecasts of a series: its samples, how good a forecaster is on them, and what comes next.
+// Forecasts of a series: samples, evaluation of a forecaster, and the next values.
 #pragma once
 #include <optional>
 #include <span>
@@ -12,31 +12,30 @@
 
 namespace neurim {
 
-/// A series of the columns that a forecaster sees, and its samples.
+/// The columns of a series that a forecaster reads, and its samples.
 struct ForecastData {
-  Series series;
-  Windows windows;
-  std::int64_t target;  ///< the column to forecast
+  Series series;        ///< the columns
+  Windows windows;      ///< the samples
+  std::int64_t target;  ///< the index of the column to forecast
 
-  /// Of some samples of a split: the steps that the model sees (samples,window,columns), and the values of
-  /// the target that follow (samples,horizon), both in the units of the series.
+  /// Copies samples of a split: the input steps (samples,window,columns) and the target's next values
+  /// (samples,horizon), both in the units of the series.
   void copy(Split split, std::span<const std::int64_t> samples, std::vector<double>& steps,
             std::vector<double>& following) const;
-  /// What a user should know of the series and of a split that is evaluated, a line each.
+  /// Notes for users on the series and on a split that is evaluated, a line each.
   std::vector<std::string> notes(Split split) const;
 };
 
-/// The std that the model scales one of its columns by: training measured it, and the loss is in units
-/// of it.
+/// The std by which the model scales a column, measured in training. The loss is in units of it.
 double std_of(const Model& forecaster, std::int64_t column);
 
-/// Runs a forecaster over a split as often as wanted; sees later changes of its weights.
+/// Evaluates a forecaster on a split, any number of times; later changes of its weights are seen.
 class ForecastValidation {
  public:
-  /// `season` as in SequenceConfig; `options` are resolved ones. The data outlive it.
+  /// `season` as in SequenceConfig; `options` are resolved. The data outlive it.
   ForecastValidation(const Model& model, const ForecastData& data, Split split, std::int64_t season,
                      const TrainOptions& options);
-  /// Nothing where `watch` ended it.
+  /// Nothing if `watch` ended it.
   std::optional<ForecastEvaluation> run(const TrainingTask::Watch& watch = {});
 
  private:
@@ -52,7 +51,7 @@ class ForecastValidation {
 /// The loss is the mean squared error in units of `std`.
 Metrics metrics_of(const ForecastEvaluation& evaluation, double std);
 
-/// Throws what forecast throws before it computes anything.
+/// Throws what forecast throws before it computes.
 void check_forecast(const Checkpoint& checkpoint, const Series& series);
 
 /// The next values of the target after the end of a series of the checkpoint's columns: `horizon` of them, in
@@ -60,9 +59,8 @@ void check_forecast(const Checkpoint& checkpoint, const Series& series);
 /// than its window.
 std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series);
 
-/// What is lost where a forecaster takes its series as f32, in one line: a level that is large beside the changes is
-/// rounded. "" where that is nothing to speak of. Throws Error(data) where f32 cannot hold the scale of a column at
-/// all.
+/// A note on precision that a forecaster's f32 input loses: a level that is large beside the changes is rounded. "" if
+/// it loses little. Throws Error(data) if f32 cannot hold a column's scale at all.
 std::string lost_in_f32(const Checkpoint& checkpoint);
 
 }  // namespace neurim

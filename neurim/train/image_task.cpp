@@ -22,22 +22,22 @@ namespace neurim {
 namespace {
 
 constexpr std::int64_t kDrawnBatches = 3;
-constexpr std::uint32_t kMixStream = 0x6d697821;  // keeps these draws apart from others of the same seed
-constexpr std::int64_t kImbalance = 5;            // times that the largest class has of the smallest, worth a hint
-constexpr std::int64_t kSmallImage = 40;          // pixels on its longer side; those of CIFAR and MNIST have 32 and 28
-constexpr double kMuchCut = 0.2;                  // of an image's area, by evaluation's crop, worth a hint
-constexpr double kMuchWaiting = 20;               // percent of an epoch, above which it is worth a hint
+constexpr std::uint32_t kMixStream = 0x6d697821;  // separates these draws from others of the same seed
+constexpr std::int64_t kImbalance = 5;            // largest over smallest class, above which a hint is printed
+constexpr std::int64_t kSmallImage = 40;          // pixels of the longer side; images of CIFAR and MNIST have 32 and 28
+constexpr double kMuchCut = 0.2;     // share of an image's area cut by evaluation, above which a hint is printed
+constexpr double kMuchWaiting = 20;  // percent of an epoch, above which a hint is printed
 
 LoaderOptions training_loader(const TrainOptions& options, std::int64_t samples) {
   LoaderOptions loader = loader_of(options);
   loader.shuffle = true;
   loader.sampler = sampler_of(options);
-  // A last batch of one sample has no variance to normalise by.
+  // A last batch of one sample has no variance for batch norm.
   loader.drop_last = samples > loader.batch && samples % loader.batch == 1;
   return loader;
 }
 
-/// The median of what `value` gives of the images; nothing where there are none.
+/// The median of `value` over the images; nothing if there are none.
 template <class Value>
 auto median(const std::vector<ImageHeader>& headers, const Value& value) -> std::optional<decltype(value(headers[0]))> {
   if (headers.empty()) return {};
@@ -48,7 +48,7 @@ auto median(const std::vector<ImageHeader>& headers, const Value& value) -> std:
   return *middle;
 }
 
-/// What a user should know where images are much smaller than the model's input; "" elsewhere.
+/// A note if images are much smaller than the model's input; else "".
 std::string enlarged_note(const Model& model, const std::vector<ImageHeader>& headers, const InputSize& input) {
   const auto side = median(
       headers, [](const ImageHeader& header) -> std::int64_t { return std::max(header.height, header.width); });
@@ -66,7 +66,7 @@ std::string enlarged_note(const Model& model, const std::vector<ImageHeader>& he
               *side <= kSmallImage ? "; model=resnet20 and model=lenet5 are made for images of this size" : "");
 }
 
-/// Throws Error(data) where no image has channels that the model could be fed with: see Preprocess.
+/// Throws Error(data) if no image has channels that the model can take: see Preprocess.
 void check_image_channels(const Dataset& dataset, std::int64_t wanted) {
   const std::vector<ImageHeader> headers = some_headers(dataset);
   const auto fits = [&](const ImageHeader& header) {
@@ -77,7 +77,7 @@ void check_image_channels(const Dataset& dataset, std::int64_t wanted) {
        "; from or to more than 4 nothing is converted: give in_chans=", headers[0].channels);
 }
 
-/// Throws what the model says of training on the smallest batch, such as of batch norm with one value a channel.
+/// Throws if the model cannot train on the smallest batch, such as batch norm with one value for each channel.
 void check_training(const Model& model, const TrainOptions& options, std::int64_t samples) {
   const std::int64_t batch = *options.batch, last = samples % batch;
   const std::int64_t smallest = last > 1 || samples < batch ? last : batch;  // see training_loader
@@ -132,7 +132,7 @@ std::vector<std::string> ImageTask::notes() const {
   notes.insert(notes.end(), options_.notes.begin(), options_.notes.end());
   for (const LabelProblem& problem : class_problems(dataset_)) notes.push_back(problem.what);
   std::vector<std::int64_t> counts = dataset_.class_counts(Split::train);
-  std::erase(counts, 0);  // which nothing helps
+  std::erase(counts, 0);  // such classes cannot be balanced
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
   if (!counts.empty() && *most > kImbalance * *least && options_.sampler == "each" && options_.class_weights == "none")
     notes.push_back(text("classes have ", thousands(*least), " to ", thousands(*most), " training images: ",
@@ -158,7 +158,7 @@ std::function<Tensors(Tensors)> ImageTask::step(Optimizer& optimizer) const {
                        weights_tensor(class_weights_of(options_, dataset_), device_named(options_.device)));
 }
 
-/// The batch and the counts of the classes, for people to look at.
+/// Draws the batch, and the counts of the classes.
 void ImageTask::draw(const fs::path& folder, std::int64_t step) const {
   if (step >= kDrawnBatches) return;
   write_file(folder / text("train_batch", step, ".jpg"),
@@ -178,11 +178,11 @@ void ImageTask::mix(const Plan& plan, std::int64_t step) {
   Random random(static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(step), kMixStream);
   const Mix drawn = draw_mix(mix_of(options_), height, width, random);
   lambda_ = drawn.lambda;
-  partners_.resize(static_cast<std::size_t>(batch_.size));
+  partners_.resize(batch_.size);
   std::iota(partners_.rbegin(), partners_.rend(), 0);
   mix_images(drawn, partners_, preprocess_.channels, height, width, batch_.images, mix_buffers_);
   if (multi_label()) {
-    const Mix blend{.kind = Mix::Kind::mixup, .lambda = drawn.lambda};  // also where images are cut
+    const Mix blend{.kind = Mix::Kind::mixup, .lambda = drawn.lambda};  // for CutMix too: labels are blended by area
     const auto classes = static_cast<int>(dataset_.class_names().size());
     return mix_images(blend, partners_, classes, 1, 1, batch_.targets, mix_buffers_);
   }
@@ -220,7 +220,7 @@ bool ImageTask::validate(const Watch& watch, ModelConfig& config) {
   return true;
 }
 
-/// Each loader counts its own; max_bad is of all.
+/// Each loader counts its own bad samples; max_bad is for all.
 void ImageTask::check_bad() const {
   if (!validation_) return;
   const std::vector<BadSample> training = loader_->bad(), validation = validation_->bad();
@@ -237,25 +237,25 @@ void ImageTask::report(const fs::path& folder) const {
   if (multi_label_evaluation_) write_report(*multi_label_evaluation_, folder);
 }
 
-/// Names what the images turned out to be: unreadable, lying on their side, or late.
-void ImageTask::tell(Console& console, double waited, double seconds) {
+/// Prints notes on images: unreadable, sideways, or slow to load.
+void ImageTask::print_notes(Console& console, double waited, double seconds) {
   const auto bad = [&](const std::vector<BadSample>& found, std::set<std::int64_t>& told, Split split) {
     if (told.size() == found.size()) return;
     for (const BadSample& one : found)
-      if (told.insert(one.index).second) console.say(text("  data    skipped: ", one.reason));
-    console.say(text("  data    ", told.size(), " of ", thousands(dataset_.size(split)), ' ', split,
-                     " images cannot be read and are skipped"));
+      if (told.insert(one.index).second) console.print(text("  data    skipped: ", one.reason));
+    console.print(text("  data    ", told.size(), " of ", thousands(dataset_.size(split)), ' ', split,
+                       " images cannot be read and are skipped"));
   };
   bad(loader_->bad(), train_bad_told_, Split::train);
   if (validation_) bad(validation_->bad(), val_bad_told_, Split::val);
   if (!turned_told_ && loader_->turned() > 0) {
-    console.say(text("  data    EXIF says to turn ", thousands(loader_->turned()),
-                     " training images, which is done here and in every later use; exif=false leaves them"));
+    console.print(text("  data    EXIF says to turn ", thousands(loader_->turned()),
+                       " training images, which is done here and in every later use; exif=false leaves them"));
     turned_told_ = true;
   }
   if (waited > kMuchWaiting && seconds > 10 && !hinted_) {
-    console.say(text("  data    ", fixed(waited, 0), " % of the time goes by waiting for images: ",
-                     "try more workers, a larger cache_mib, or smaller images"));
+    console.print(text("  data    ", fixed(waited, 0), " % of the time goes by waiting for images: ",
+                       "try more workers, a larger cache_mib, or smaller images"));
     hinted_ = true;
   }
 }

@@ -1,4 +1,4 @@
-// Learning to classify images.
+// Trains image classifiers.
 #pragma once
 #include <optional>
 #include <set>
@@ -10,11 +10,10 @@
 
 namespace neurim {
 
-/// Batches of augmented, maybe mixed images, and cross entropy or, of multi-label data, binary cross
-/// entropy.
+/// Batches of augmented, optionally mixed images, with cross entropy or, for multi-label data, binary cross entropy.
 class ImageTask final : public TrainingTask {
  public:
-  /// `options` are resolved ones.
+  /// `options` are resolved.
   ImageTask(Model model, const Dataset& dataset, const TrainOptions& options);
 
   ModelConfig config() const override;
@@ -33,7 +32,7 @@ class ImageTask final : public TrainingTask {
   bool validate(const Watch& watch, ModelConfig& config) override;
   void report(const fs::path& folder) const override;
   void draw(const fs::path& folder, std::int64_t step) const override;
-  void tell(Console& console, double waited, double seconds) override;
+  void print_notes(Console& console, double waited, double seconds) override;
 
  private:
   bool multi_label() const { return dataset_.multi_label(); }
@@ -49,19 +48,18 @@ class ImageTask final : public TrainingTask {
   std::optional<Validation> validation_;
   Batch batch_;
 
-  std::vector<int> partners_;  // what mixing needs
+  std::vector<int> partners_;  // for mixing
   std::vector<std::int64_t> partner_labels_;
   double lambda_ = 1;
   MixBuffers mix_buffers_;
 
-  std::optional<Evaluation> evaluation_;  // the last one; or, of multi-label data:
+  std::optional<Evaluation> evaluation_;  // of the last validation; the next one for multi-label data
   std::optional<MultiLabelEvaluation> multi_label_evaluation_;
   bool hinted_ = false, turned_told_ = false;
   std::set<std::int64_t> train_bad_told_, val_bad_told_;
 };
 
-/// Checks that the model is one for the classes of the data, resolves the options, and opens loaders. Throws
-/// Error(usage).
+/// Checks that the model fits the data's classes, resolves the options, and opens loaders. Throws Error(usage).
 PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptions& options);
 
 }  // namespace neurim

@@ -16,11 +16,10 @@ namespace neurim {
 
 namespace {
 
-/// The mean over the characters that the model is evaluated by; NaN without any.
+/// The mean over the evaluated characters; NaN if there are none.
 double bigram_bits(const LanguageData& data, Split split) {
   const std::span<const std::int32_t> characters = data.corpus.characters;
-  const Bigram bigram(characters.first(static_cast<std::size_t>(data.windows.training_steps())),
-                      data.corpus.vocabulary.size());
+  const Bigram bigram(characters.first(data.windows.training_steps()), data.corpus.vocabulary.size());
   double bits = 0;
   std::int64_t count = 0;
   for (std::int64_t sample = 0; sample < data.windows.size(split); ++sample) {
@@ -31,7 +30,7 @@ double bigram_bits(const LanguageData& data, Split split) {
   return bits / static_cast<double>(count);
 }
 
-/// One of the rows, drawn in proportion to exp(logit / temperature).
+/// Samples a row index in proportion to exp(logit / temperature).
 std::int64_t drawn(std::span<const float> logits, double temperature, Random& random) {
   if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); }))
     fail(Fault::failure,
@@ -75,7 +74,7 @@ std::optional<Metrics> LanguageValidation::run(const TrainingTask::Watch& watch)
   std::vector<std::int64_t> batch;
   for (std::int64_t first = 0; first < samples; first += batch_) {
     const std::int64_t size = std::min(batch_, samples - first);
-    batch.resize(static_cast<std::size_t>(size));
+    batch.resize(size);
     std::iota(batch.begin(), batch.end(), first);
     data_.copy(split_, batch, characters_, next_);
     const Plan& plan = plans_.plan_for({{DType::i64, {size, window}}, {DType::i64, {size, window}}});
@@ -122,10 +121,10 @@ std::string generate(const Checkpoint& checkpoint, std::string_view prompt, cons
           "; it is not negative");
   const Vocabulary vocabulary = vocabulary_of(config);
   std::vector<std::int32_t> characters = vocabulary.encode(prompt, "prompt");
-  const std::size_t begin = characters.size(), size = static_cast<std::size_t>(vocabulary.size());
+  const std::size_t begin = characters.size(), size = vocabulary.size();
   const auto window = static_cast<std::size_t>(config.sequence->window);
   const Plan planned = inference_plan(checkpoint.model, {DType::i64, {1, config.sequence->window}});
-  std::vector<std::int64_t> seen(window);  // what lies behind the last character has no influence on it
+  std::vector<std::int64_t> seen(window);  // positions after the last character do not influence it
   std::vector<float> logits(window * size);
   Random random(options.seed);
   for (std::int64_t i = 0; i < options.length; ++i) {

@@ -1,4 +1,4 @@
-// Texts by their characters: samples, how well a model knows what comes next, and new text.
+// Texts by character: samples, evaluation of a language model, and generation.
 #pragma once
 #include <optional>
 #include <span>
@@ -15,21 +15,21 @@ namespace neurim {
 
 /// A text and its samples.
 struct LanguageData {
-  Corpus corpus;
-  Windows windows;
+  Corpus corpus;    ///< the text
+  Windows windows;  ///< the samples
 
-  /// Of some samples of a split: their characters (samples,window), and the one behind each of these.
+  /// Copies samples of a split: their characters (samples,window), and the next one after each.
   void copy(Split split, std::span<const std::int64_t> samples, std::vector<std::int64_t>& characters,
             std::vector<std::int64_t>& next) const;
 };
 
-/// Runs a language model over a split as often as wanted; sees later changes of its weights.
+/// Evaluates a language model on a split, any number of times; later changes of its weights are seen.
 class LanguageValidation {
  public:
-  /// `options` are resolved ones. The data outlive it.
+  /// `options` are resolved. The data outlive it.
   LanguageValidation(const Model& model, const LanguageData& data, Split split, const TrainOptions& options);
-  /// Nothing where `watch` ended it. Every character is forecast from those before it in its window, at least
-  /// one; the Bigram is that of the text's training part, evaluated by the same characters.
+  /// Nothing if `watch` ended it. Each character is predicted from those before it in its window, at least one. The
+  /// Bigram is that of the text's training part, evaluated on the same characters.
   std::optional<Metrics> run(const TrainingTask::Watch& watch = {});
 
  private:
@@ -44,21 +44,21 @@ class LanguageValidation {
 
 /// The characters that a model knows.
 Vocabulary vocabulary_of(const ModelConfig& config);
-/// What a text may begin with: a line break, or the first character where the model knows none.
+/// The default start of a text: a line break, or the first character if the model knows none.
 std::string usual_prompt(const ModelConfig& config);
 
+/// Options of generate().
 struct GenerateOptions {
   std::int64_t length = 200;  ///< characters to write
-  /// What the logits are divided by: 1 draws as the model says, less takes what is likely more often, 0 takes
-  /// the likeliest.
+  /// Divides the logits: 1 samples the model's distribution, less favours likely characters, 0 takes the likeliest.
   double temperature = 0.8;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;  ///< of the sampling
 };
 
-/// Text that goes on behind `prompt`, without it: drawn character by character, each from the window before
-/// it. The same seed gives the same text. Throws Error(usage) on an empty prompt, on options out of range and
-/// where the model is none of texts, Error(data) where the prompt is no UTF-8 or has a character that the
-/// model does not know.
+/// Generates text after `prompt`, which the result does not contain: character by character, each sampled given the
+/// window before it. The same seed gives the same text. Throws Error(usage) on an empty prompt, options out of range,
+/// or a model that is no language model; Error(data) if the prompt is no UTF-8 or has a character that the model does
+/// not know.
 std::string generate(const Checkpoint& checkpoint, std::string_view prompt, const GenerateOptions& options = {});
 
 }  // namespace neurim

@@ -1,4 +1,4 @@
-// The figures of a model on a split, as summaries and checkpoints state them.
+// The metrics of a model on a split, in summaries and checkpoints.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -7,54 +7,54 @@
 
 namespace neurim {
 
-/// What a model is for: images of one class or of any number of classes, the next values of a series, the next
-/// character of a text.
+/// The kinds of task: images of one class, images of any number of classes, next values of a series, next characters of
+/// a text.
 enum class TaskKind : std::uint8_t { classify, multi_label, forecast, language };
 
-/// Accuracies, precisions and F1 are shares in [0, 1], the loss is the mean of what training lessens; NaN: not taken.
+/// Accuracies, precisions and F1 are in [0, 1]; the loss is the mean of what training minimizes. NaN: not computed.
 struct Metrics {
-  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  double loss = kNone, f1_macro = kNone;
+  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();  ///< not computed
+  double loss = kNone, f1_macro = kNone;                                     ///< f1_macro: mean F1 of the classes
   double top1 = kNone, top5 = kNone;                          ///< of one class a sample; top1 of a text too
   double map = kNone, f1_micro = kNone, exact_match = kNone;  ///< of multi-label: see MultiLabelEvaluation
   /// Of forecasts, in the units of the series: see ForecastEvaluation.
   double mae = kNone, rmse = kNone, naive_mae = kNone, seasonal_naive_mae = kNone;
-  /// Of a text, the model's and those of a Bigram of the same training part.
+  /// Of a text: the model's, and those of a Bigram model of the same training part.
   double bits_per_character = kNone, bigram_bits_per_character = kNone;
-  std::int64_t samples = 0;  ///< images, forecasts, or characters
-  TaskKind task = TaskKind::classify;
+  std::int64_t samples = 0;            ///< images, forecasts or characters
+  TaskKind task = TaskKind::classify;  ///< what it measures
 };
 
-/// A figure as files call it.
+/// A metric by its name in files.
 struct NamedMetric {
-  const char* name;
-  double Metrics::*value;
-  bool lower_is_better = false;
+  const char* name;              ///< in files
+  double Metrics::*value;        ///< which one
+  bool lower_is_better = false;  ///< whether it falls as models improve
 };
 
-/// A figure as an epoch's line shows it.
+/// A metric as a column of an epoch's line.
 struct ShownMetric {
-  const char* title;
-  double Metrics::*value;
-  bool percent = true;
+  const char* title;       ///< of the column
+  double Metrics::*value;  ///< which one
+  bool percent = true;     ///< printed as a percentage
 };
 
-/// How files and people call what a task has.
+/// The names that a task has in files and output.
 struct TaskNames {
   const char* task;                      ///< "classify": of the folder of the runs and of ONNX files
   const char* data;                      ///< what it learns from, "images of one class"
-  const char* sample;                    ///< what Figures::samples counts, one of them
+  const char* sample;                    ///< what Metrics::samples counts, in the singular
   const char *rate, *rate_title;         ///< "images_per_second" and "img/s"
-  const char* train_metric;              ///< what training counts beside the loss: one of `figures`
-  const char* monitor;                   ///< the figure that says which epoch is best, unless one is named
-  std::span<const NamedMetric> metrics;  ///< in the order in which files have them
-  std::array<ShownMetric, 2> shown;
+  const char* train_metric;              ///< the metric besides the loss in training: one of `metrics`
+  const char* monitor;                   ///< the metric that decides which epoch is best, by default
+  std::span<const NamedMetric> metrics;  ///< in the order of files
+  std::array<ShownMetric, 2> shown;      ///< in an epoch's line
 };
-const TaskNames& names_of(TaskKind task);
+const TaskNames& names_of(TaskKind task);  ///< the names of a task
 
 class Evaluation;
 class MultiLabelEvaluation;
-Metrics metrics_of(const Evaluation& evaluation);
+Metrics metrics_of(const Evaluation& evaluation);            ///< of one class a sample
 Metrics metrics_of(const MultiLabelEvaluation& evaluation);  ///< at its thresholds
 
 }  // namespace neurim

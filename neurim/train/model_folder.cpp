@@ -26,10 +26,10 @@ std::string shown(const Json& value) {
   return whole.size() > kMostShown ? whole.substr(0, kMostShown) + "…" : whole;
 }
 
-/// Whether it is of the other's type.
+/// Whether the value is of the type.
 bool holds(const Json& value, const std::string&) { return value.is_string(); }
 bool holds(const Json& value, double) { return value.is_number(); }
-/// 8.0 is as good as 8, within what a double tells apart.
+/// 8.0 counts as the integer 8.
 bool holds(const Json& value, std::int64_t) {
   if (!value.is_number_float()) return value.is_number();
   const auto number = value.get<double>();
@@ -41,14 +41,14 @@ bool holds(const Json& value, const std::vector<T>&) {
   return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& each) { return holds(each, T()); });
 }
 
-/// What the object has under the key; null, which timm takes for nothing, where it has none.
+/// The object's value for the key; null, which timm treats like a missing key, if there is none.
 const Json& member(const Json& object, const std::string& key) {
   static const Json none;
   const auto found = object.find(key);
   return found == object.end() ? none : *found;
 }
 
-/// The same as a value of that type. `expected` says what it is.
+/// The same, converted to a type. `expected` describes it for errors.
 template <class T>
 T needed(const Json& object, const std::string& key, const char* expected) {
   const Json& value = member(object, key);
@@ -56,20 +56,20 @@ T needed(const Json& object, const std::string& key, const char* expected) {
           "; it is ", expected);
   return value.get<T>();
 }
-/// The same, or another value where there is nothing.
+/// The same, with a default.
 template <class T>
 T given(const Json& object, const std::string& key, const char* expected, const T& otherwise) {
   return member(object, key).is_null() ? otherwise : needed<T>(object, key, expected);
 }
 
-/// The name of its model. What timm writes is timm's where it is known, what is written here says so itself.
+/// The name of the model: timm's if that is known, else what Neurim wrote itself.
 std::string model_name(const Json& timm, const Json& own) {
   if (member(timm, "architecture").is_null())
     fail(Fault::data, "names no 'architecture', as timm's do",
          timm.contains("model_type")
              ? text("; of Hugging Face's own models (this is ", shown(timm["model_type"]), ") none is known here")
              : std::string("; is it of another library?"));
-  // "resnet18.a1_in1k": which training the weights are from comes after the dot.
+  // "resnet18.a1_in1k": after the dot comes the name of the weights' training.
   const auto name = needed<std::string>(timm, "architecture", "the name of a model");
   const std::string net = name.substr(0, name.find('.')), of_timm = text(kTimmModels, net);
   if (!own.empty()) return given<std::string>(own, "model", "the name of a model", net);
@@ -90,14 +90,14 @@ std::vector<std::string> class_names(const Json& timm, const Json& pretrained) {
     require(std::ssize(names) == count, "num_classes is ", count, ", but label_names are ", names.size());
     return names;
   }
-  // Where some classes have no name, label_names is an object of those that have.
+  // If some classes have no name, label_names is an object of those that have.
   const Json named = given<Json>(timm, "label_names", "a list of names, or an object of them", Json::object());
   for (std::int64_t i = 0; i < count; ++i)
     names.push_back(naming([] { return "label_names"; }, [&] { return given(named, text(i), "a name", text(i)); }));
   return names;
 }
 
-/// Refuses what would make timm build another net than the one here of that name: how it pools, and model_args.
+/// Refuses what would make timm build another network than ours of that name: pooling, and model_args.
 void check_arguments(const Json& timm, const ModelConfig& config) {
   const std::string net = timm.value("architecture", "");
   const Json expected{{"global_pool", starts_with(net, "vit_") || starts_with(net, "deit_") ? "token" : "avg"},
@@ -133,11 +133,11 @@ Preprocess preprocess(const Json& pretrained) {
   p.channels = narrow(size[0]), p.height = narrow(size[1]), p.width = narrow(size[2]);
   const PixelScaling scaled = scaling(pretrained);
   p.mean = scaled.mean, p.std = scaled.std;
-  // What is not said is as timm takes it.
+  // Missing keys have timm's defaults.
   p.crop_pct = given(pretrained, "crop_pct", "a number", 0.875);
   const auto mode = given<std::string>(pretrained, "crop_mode", "a word", "center");
   p.interpolation = interpolation_named(given<std::string>(pretrained, "interpolation", "a word", "bicubic"));
-  // timm cuts from a squashed image what crop_pct says, and fills a border with the mean.
+  // timm crops a squashed image by crop_pct, and fills a border with the mean.
   require(mode == "center" || (mode == "squash" && p.crop_pct == 1), "crop_mode is \"", mode, "\" with crop_pct ",
           p.crop_pct, "; known here are \"center\", and \"squash\" with crop_pct 1");
   p.resize = mode == "squash" ? ResizeMode::squash : ResizeMode::crop;
@@ -145,7 +145,7 @@ Preprocess preprocess(const Json& pretrained) {
   return p;
 }
 
-/// What `read` makes of the folder's config.json, of its pretrained_cfg and of what Neurim itself wrote there.
+/// The result of `read` on the folder's config.json, its pretrained_cfg and its "neurim" object.
 template <class Read>
 auto reading_config(const fs::path& folder, const Read& read) {
   const fs::path path = folder / "config.json";
@@ -155,7 +155,7 @@ auto reading_config(const fs::path& folder, const Read& read) {
     check_json(content, kMostDepth);
     const Json timm = Json::parse(content);
     require(timm.is_object(), "is no JSON object");
-    // timm before 0.9 wrote the fields of pretrained_cfg beside the others.
+    // Before 0.9 timm wrote the fields of pretrained_cfg at the top level.
     return read(timm, given(timm, "pretrained_cfg", "an object", timm),
                 given(timm, "neurim", "an object", Json::object()));
   } catch (const std::bad_alloc&) {
@@ -168,7 +168,7 @@ auto reading_config(const fs::path& folder, const Read& read) {
 }  // namespace
 
 std::string model_json(const ModelConfig& config) {
-  using Json = nlohmann::ordered_json;  // whose keys stay in this order
+  using Json = nlohmann::ordered_json;  // keeps the order of keys
   const Preprocess& p = config.preprocess;
   Json own{{"format", kFolderFormat}, {"model", config.model}, {"preprocess", Json::parse(p.json())}};
   if (config.multi_label()) own["thresholds"] = config.thresholds;
@@ -186,7 +186,7 @@ std::string model_json(const ModelConfig& config) {
                 {"crop_mode", kModes[static_cast<std::size_t>(p.resize)]},
                 {"interpolation", name(p.interpolation)}}},
               {"neurim", own}}
-      .dump(2, ' ', false, Json::error_handler_t::replace);  // class names may be no UTF-8
+      .dump(2, ' ', false, Json::error_handler_t::replace);  // class names may be invalid UTF-8
 }
 
 bool is_model_folder(const fs::path& path) { return is_there(path / "config.json"); }

@@ -1,13 +1,13 @@
-// Folders as timm and Hugging Face publish models: config.json beside model.safetensors.
+// Model folders as published by timm and Hugging Face: config.json beside model.safetensors.
 #pragma once
 #include "neurim/train/checkpoint.h"
 
 namespace neurim {
 
-/// The card as timm's config.json, with the preprocessing under "neurim".
+/// The model config as timm's config.json, with the preprocessing under "neurim".
 std::string model_json(const ModelConfig& config);
 
-/// Whether it is a folder with a config.json.
+/// Whether the folder has a config.json.
 bool is_model_folder(const fs::path& path);
 
 /// Of such a folder: model.safetensors or pytorch_model.bin, or the index of either for weights in
@@ -22,7 +22,7 @@ fs::path weights_of_folder(const fs::path& folder);
 ModelConfig config_of_folder(const fs::path& folder);
 
 /// How its config.json says that pixels were scaled; nothing where it does not say. All else may be of a model that is
-/// not known here. Throws as card_of_folder.
+/// not known here. Throws as config_of_folder.
 std::optional<PixelScaling> scaling_of_folder(const fs::path& folder);
 
 }  // namespace neurim

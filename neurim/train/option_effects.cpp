@@ -1,4 +1,4 @@
-// Which options have no effect beside others.
+// Which options have no effect given others.
 #include <algorithm>
 #include <map>
 
@@ -9,11 +9,11 @@ namespace neurim {
 
 namespace {
 
-/// An option that has an effect only where another one has one of some values, or never where it has one of others.
+/// An option that has an effect only if another one has one of these values, or none if it has.
 struct Dependence {
   std::string option, on;
   std::vector<std::string> only, never;
-  std::vector<std::string> resolved;  ///< what TrainOptions::resolved fills in all the same
+  std::vector<std::string> resolved;  ///< what TrainOptions::resolved fills in regardless
 };
 const Dependence kDependences[] = {
     {.option = "momentum", .on = "opt", .only = {"sgd"}, .resolved = {"0"}},

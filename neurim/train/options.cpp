@@ -48,7 +48,7 @@ void parse(const std::string& value, double& field, std::string_view name) {
 void parse(std::string value, std::vector<double>& field, std::string_view name) {
   if (starts_with(value, "[") && ends_with(value, "]")) value = value.substr(1, value.size() - 2);
   std::vector<double> numbers;
-  if (!value.empty() && value != "auto")
+  if (!value.empty() && value != kAuto)
     for (const std::string& part : split(value, ',')) parse(trimmed(part), numbers.emplace_back(), name);
   field = numbers;
 }
@@ -82,7 +82,7 @@ void parse(const std::string& value, ChannelCount& field, std::string_view name)
 
 template <class T>
 void parse(const std::string& value, std::optional<T>& field, std::string_view name) {
-  if (lower(value) == "auto") return field.reset();
+  if (lower(value) == kAuto) return field.reset();
   T parsed{};
   parse(value, parsed, name);
   field = parsed;
@@ -103,7 +103,7 @@ std::string written(const std::vector<double>& field) {
 
 template <class T>
 std::string written(const std::optional<T>& field) {
-  return field ? written(*field) : "auto";
+  return field ? written(*field) : kAuto;
 }
 
 std::string normal(std::string_view name) {
@@ -112,7 +112,7 @@ std::string normal(std::string_view name) {
   return out;
 }
 
-/// A YAML scalar: bare where that cannot be misread, else in double quotes.
+/// A YAML scalar: plain if it cannot be misread, else in double quotes.
 std::string scalar(const std::string& value) {
   const bool bare = !value.empty() && std::all_of(value.begin(), value.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '/' || c == '.' || c == '-' || c == '+';
@@ -147,7 +147,7 @@ std::string unquoted(std::string_view line, std::size_t at) {
   return out;
 }
 
-/// The value that begins after the colon of a YAML line.
+/// The value after the colon of a YAML line.
 std::string value_of(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
@@ -196,6 +196,20 @@ template Options& Options::operator()(std::string, std::optional<std::int64_t>&,
 template Options& Options::operator()(std::string, std::optional<double>&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<InputSize>&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<ChannelCount>&, std::string, Aliases);
+
+Options& Options::borrow(const Option& option, std::string_view help) {
+  NEURIM_ASSERT(!find(option.name));
+  const auto words = std::make_shared<std::string>(kAuto);
+  Option own{.name = option.name, .help = text(option.help, help), .topic = topic_, .aliases = option.aliases};
+  own.get = [words] { return *words; };
+  own.set = [words, accept = option.set](const std::string& value) {
+    const bool unset = lower(value) == kAuto;
+    if (!unset) accept(value);
+    *words = unset ? kAuto : value;
+  };
+  list_.push_back(std::move(own));
+  return *this;
+}
 
 Option* Options::look_up(std::string_view name) {
   const std::string wanted = normal(name);

@@ -1,4 +1,4 @@
-// Options by name: one visit of a struct's fields gives parsing, help, printing and reading back.
+// Options by name. One visit of a struct's fields gives parsing, help, printing and reading back.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -12,44 +12,50 @@ namespace neurim {
 /// Height and width of a model's input in pixels; one number means a square. Written "224", or "192x320": the height
 /// comes first, as in Ultralytics' imgsz and in the model's input of (N,C,H,W).
 struct InputSize {
-  std::int64_t height, width;
+  std::int64_t height, width;  ///< pixels
+  /// A square.
   InputSize(std::int64_t side = 0) : InputSize(side, side) {}
+  /// Height and width.
   InputSize(std::int64_t rows, std::int64_t columns) : height(rows), width(columns) {}
   bool operator==(const InputSize&) const = default;
 };
-void append(std::string& out, const InputSize& size);
+void append(std::string& out, const InputSize& size);  ///< prints 224, or 192x320
 
-/// What the word says of an option that is true or false, in small or capital letters: true, 1, yes, on; false, 0, no,
-/// off.
+/// Parses a boolean, in any case: true, 1, yes, on; false, 0, no, off.
 std::optional<bool> truth_of(std::string_view word);
 
-/// Channels of a model's input: a number, or gray (1), la (gray and alpha, 2), rgb (3) or rgba (4).
+/// Channels of a model's input: a number, or gray (1), la (gray and alpha, 2), rgb (3), rgba (4).
 struct ChannelCount {
-  std::int64_t count;
+  std::int64_t count;  ///< of channels
+  /// So many channels.
   ChannelCount(std::int64_t channels = 0) : count(channels) {}
+  /// The number.
   operator std::int64_t() const { return count; }
 };
 
-/// A named option that stands for a field of some struct, which outlives it.
+/// How an unset option is written.
+inline constexpr const char* kAuto = "auto";
+
+/// An option: the name of a struct's field, which outlives it.
 struct Option {
-  std::string name, help, topic;
-  std::vector<std::string> aliases;
+  std::string name, help, topic;                ///< as --help shows them
+  std::vector<std::string> aliases;             ///< other names
   bool flag = false;                            ///< `--name` alone means true
   std::function<std::string()> get;             ///< the field as text
-  std::function<void(const std::string&)> set;  ///< throws Error(usage) naming the option and what it takes
-  bool given = false;                           ///< set by name, so not a default
-  bool settled = false;                         ///< a file that is read leaves it as it is
-  bool typed = false;                           ///< for the command line alone: no file of options has it
+  std::function<void(const std::string&)> set;  ///< throws Error(usage) with the option's name and values
+  bool given = false;                           ///< set by name, so no default
+  bool settled = false;                         ///< files that are read do not change it
+  bool typed = false;                           ///< only on the command line, not in option files
 };
 
-/// The options of a struct whose `visit(Options&)` lists its fields. Names are told apart with '-' as '_'.
+/// The options of a struct whose `visit(Options&)` lists its fields. In names '-' equals '_'.
 class Options {
  public:
-  using Aliases = std::vector<std::string>;
-  /// Reads the further file that a key `config` names.
+  using Aliases = std::vector<std::string>;  ///< other names of an option
+  /// Reads the file that the key `config` names.
   using Include = std::function<void(const std::string& file)>;
 
-  /// What the options that are listed from here on are about, for the help.
+  /// The topic, in the help, of options listed from here on.
   void topic(std::string name) { topic_ = std::move(name); }
 
   /// T: std::string, bool, std::int64_t, double, std::vector<double>, InputSize, ChannelCount, or std::optional of
@@ -57,13 +63,19 @@ class Options {
   template <class T>
   Options& operator()(std::string name, T& field, std::string help, Aliases aliases = {});
 
+  /// Lists an option of another struct, which stays as it is: "auto" until it is set, and then the text, which that
+  /// option accepts. Its help is the other's and `help`.
+  Options& borrow(const Option& option, std::string_view help);
+
   /// Throws Error(usage) for an unknown name, with the nearest known one.
   void set(std::string_view name, const std::string& value);
-  const Option* find(std::string_view name) const;  ///< null when there is none
+  const Option* find(std::string_view name) const;  ///< null if there is none
+  /// In the order of the help.
   const std::vector<Option>& list() const { return list_; }
+  /// Excludes an option from files.
   void only_typed(std::string_view name) { look_up(name)->typed = true; }
 
-  /// One `name: value` line each but those for the command line alone: valid YAML, which read_yaml takes back.
+  /// All options, except those of the command line only, as `name: value` lines: YAML that read_yaml reads back.
   std::string yaml() const;
   /// Sets what the text gives: flat YAML, one `name: value` a line, with comments. `where` is what errors
   /// call it. Options that were set by name or read before keep their value; those that it leaves as they are do

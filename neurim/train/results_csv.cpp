@@ -12,7 +12,7 @@ namespace neurim {
 
 namespace {
 
-/// A column after epoch and step, and its figure.
+/// A column after epoch and step, and its metric.
 struct Column {
   std::string name;
   std::function<double&(EpochResult&)> metric;
@@ -57,12 +57,12 @@ bool parse(const std::vector<std::string>& fields, const std::vector<Column>& co
   return true;
 }
 
-/// What `figure` gives of each epoch, with gaps where a row is missing.
+/// A curve of `metric` over the epochs, with gaps for missing rows.
 template <class Metric>
 std::vector<double> curve_of(const std::vector<EpochResult>& rows, const Metric& metric) {
   std::vector<double> values;
   if (rows.empty()) return values;
-  values.assign(static_cast<std::size_t>(rows.back().epoch - rows.front().epoch + 1), EpochResult::kNone);
+  values.assign((rows.back().epoch - rows.front().epoch + 1), EpochResult::kNone);
   for (const EpochResult& row : rows) values[row.epoch - rows.front().epoch] = metric(row);
   return values;
 }

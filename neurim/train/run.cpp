@@ -24,11 +24,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kTuningFile = "tuning.json";
-constexpr double kTimedSteps = 3, kTimedSeconds = 2;  // at least, for an estimate
+constexpr double kTimedSteps = 3, kTimedSeconds = 2;  // before the run's duration is estimated
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The value that larger means better; NaN is never better.
+/// A value that is larger for better metrics; NaN is never better.
 double merit(const std::string& monitor, const Metrics& metrics) {
   for (const NamedMetric& one : names_of(metrics.task).metrics)
     if (monitor == one.name) return one.lower_is_better ? -(metrics.*one.value) : metrics.*one.value;
@@ -46,19 +46,19 @@ Progress start_or_load(const fs::path& weights, Model& model, TrainState state, 
   if (!resumed) return {};
   std::vector<std::string> notes;
   const Progress progress = load_state(weights, model, state, notes);
-  for (const std::string& note : notes) console.say(text("note: ", note));
+  for (const std::string& note : notes) console.print(text("note: ", note));
   require(progress.epoch <= epochs, "epochs is ", epochs, ", but the run has ", progress.epoch,
           " already; give at least as many");
   return progress;
 }
 
-/// Whether the data are others than those that the run in the folder was begun with.
+/// Whether the data differ from those with which the run in the folder was begun.
 bool are_other_facts(const fs::path& folder, const std::string& facts) {
   const fs::path told = folder / "data.json";
   return fs::exists(told) && read_text(told) != facts;
 }
 
-/// At the right of a column, with a blank before it even where it is wider than the column.
+/// Right-aligned in a column, with at least one blank before it.
 std::string cell(const std::string& value, std::size_t width) {
   return std::string(std::max(width, value.size() + 1) - value.size(), ' ') + value;
 }
@@ -100,7 +100,7 @@ OpenRun::OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& cont
       facts_(task_->facts() + '\n'),
       data_changed_(resumed && are_other_facts(folder_, facts_)) {}
 
-/// The choices of kernels, which stand in the run's folder too, so that one that is resumed goes on with the same.
+/// The choices of kernels. They are in the run's folder, so that a resumed run makes the same.
 static std::shared_ptr<Tuning> tuning_of(const TrainOptions& options, const fs::path& folder, bool resumed) {
   return Tuning::named(options.tuning, options.tuning_file, resumed ? folder / kTuningFile : fs::path());
 }
@@ -135,35 +135,35 @@ Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainContr
 }
 
 void OpenRun::describe() {
-  console_.say(text("neurim ", version(), untouched() ? "  train  " : "  resume  ", model_.name, "  ", options_.data,
-                    " (", task_->contents(), ")"));
-  console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
-                    thousands(parameter_count(model_)), " parameters · input ", task_->input()));
-  for (const std::string& note : notes_) console_.say(note);
+  console_.print(text("neurim ", version(), untouched() ? "  train  " : "  resume  ", model_.name, "  ", options_.data,
+                      " (", task_->contents(), ")"));
+  console_.print(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
+                      thousands(parameter_count(model_)), " parameters · input ", task_->input()));
+  for (const std::string& note : notes_) console_.print(note);
   if (compute_dtype_named(options_.precision) == DType::f16 && !has_f16())
-    console_.say(
+    console_.print(
         "  fp16    this machine has no arithmetic of fp16 (AVX512-FP16): it multiplies fp16 as f32, more slowly than "
         "f32 itself");
   if (options_.tuning == "on")
-    console_.say("  tuning  kernels that are not known yet are measured first, for up to some minutes");
+    console_.print("  tuning  kernels that are not known yet are measured first, for up to some minutes");
   if (const std::string validation = task_->validation(); !validation.empty())
-    console_.say(text("  data    val: ", validation));
-  for (const std::string& note : task_->notes()) console_.say(text("  data    ", note));
+    console_.print(text("  data    val: ", validation));
+  for (const std::string& note : task_->notes()) console_.print(text("  data    ", note));
   if (data_changed_)
-    console_.say(
-        "  data    the data are not those that the run was begun with: figures before and after differ in that too");
+    console_.print(
+        "  data    the data are not those that the run was begun with: metrics before and after differ in that too");
   if (progress_.batch > task_->batches())
-    console_.say(text("  data    epoch ", progress_.epoch + 1, " was stopped after step ", progress_.batch,
-                      ", and the data make ", task_->batches(), " now: it counts as done"));
+    console_.print(text("  data    epoch ", progress_.epoch + 1, " was stopped after step ", progress_.batch,
+                        ", and the data make ", task_->batches(), " now: it counts as done"));
   if (!task_->has_validation())
-    console_.say("  data    there is no validation split: the last epoch counts as the best");
+    console_.print("  data    there is no validation split: the last epoch counts as the best");
   if (progress_.epoch == epochs())
-    console_.say(text("  all ", epochs(), " epochs are done; more of them: epochs=", 2 * epochs()));
+    console_.print(text("  all ", epochs(), " epochs are done; more of them: epochs=", 2 * epochs()));
   if (out_of_patience())
-    console_.say(text("  no better ", options_.monitor, " for ", options_.patience,
-                      " epochs: the run has ended; to go "
-                      "on all the same, raise patience in ",
-                      (folder_ / "args.yaml").string()));
+    console_.print(text("  no better ", options_.monitor, " for ", options_.patience,
+                        " epochs: the run has ended; to go "
+                        "on all the same, raise patience in ",
+                        (folder_ / "args.yaml").string()));
 }
 
 void Run::train_batch() {
@@ -171,7 +171,7 @@ void Run::train_batch() {
   optimizer_->set_lr(
       schedule_.at(static_cast<double>(progress_.epoch) + static_cast<double>(progress_.batch) / batches, 1 / batches));
   const Plan& plan = task_->run(plans_, progress_.step);
-  if (options_.plots) task_->draw(place_, progress_.step);  // as they were trained on, which may be mixed
+  if (options_.plots) task_->draw(place_, progress_.step);  // as they were trained on, possibly mixed
   const double loss = plan.outputs()[0].item();
   if (!std::isfinite(loss))
     fail(Fault::failure, "the loss is ", std::isnan(loss) ? "not a number" : "infinite", " at epoch ",
@@ -191,7 +191,7 @@ void Run::train_batch() {
   ++progress_.step;
 }
 
-/// The columns of the validation's figures.
+/// The columns of the validation metrics.
 std::string Run::evaluation() const {
   std::string cells = cell(config_.metrics.loss, 4, 10);
   for (const ShownMetric& shown : names_.shown) {
@@ -207,7 +207,7 @@ std::string Run::begin_of_row() const {
   return cell(text(progress_.epoch + 1, '/', epochs()), 8) + cell(progress_.loss_sum / seen, 4, 9);
 }
 
-/// The columns behind the validation's figures.
+/// The columns after the validation metrics.
 std::vector<std::string> Run::rates() const {
   const auto seen = static_cast<double>(std::max<std::int64_t>(progress_.seen, 1));
   char lr[32];
@@ -219,10 +219,10 @@ std::string Run::row(const std::string& middle, const std::string& tail) const {
   return begin_of_row() + middle + join(rates(), "") + tail;
 }
 
-/// The row with a bar in place of the validation's figures. Where the terminal is too narrow the bar is shorter; where
-/// that is not enough, columns are left out, and never a part of a number.
+/// The row with a progress bar in place of the validation metrics. On a narrow terminal the bar is shorter; if that is
+/// not enough, whole columns are left out.
 std::string Run::progress_row(std::string label, double share, std::string tail) const {
-  constexpr int kColumns = 26;  // of the validation's figures
+  constexpr int kColumns = 26;  // of the validation metrics
   const std::string begin = begin_of_row();
   std::string percent = cell(share * 100, 0, 4) + " %";
   const int longest = kColumns - static_cast<int>(label.size() + percent.size());
@@ -257,14 +257,14 @@ bool Run::train_epoch() {
   return true;
 }
 
-/// The head of the table of epochs, once.
+/// Prints the header of the table of epochs, once.
 void Run::begin_table() {
   if (std::exchange(table_begun_, true)) return;
-  console_.say(text("   Epoch     loss  val_loss", cell(names_.shown[0].title, 8), cell(names_.shown[1].title, 8),
-                    "        lr", cell(names_.rate_title, 9), "  data%    time"));
+  console_.print(text("   Epoch     loss  val_loss", cell(names_.shown[0].title, 8), cell(names_.shown[1].title, 8),
+                      "        lr", cell(names_.rate_title, 9), "  data%    time"));
 }
 
-/// Says how long the run takes and how much memory, once enough steps of it have been timed.
+/// Prints the estimated duration and memory once enough steps were timed.
 void Run::estimate() {
   if (timed_steps_++ == 0) first_step_seconds_ = progress_.seconds;
   const auto steps = static_cast<double>(timed_steps_ - 1);
@@ -281,15 +281,15 @@ void Run::estimate() {
   std::tm local{};
   char when[32];
   std::strftime(when, sizeof when, "%Y-%m-%d %H:%M", ::localtime_r(&end, &local));
-  console_.say(text("  time    about ", duration(epoch), " an epoch; ", plural(epochs() - progress_.epoch, "epoch"),
-                    " until ", when, " (", duration(rest), "); memory ", thousands(std::llround(peak_rss_mib())),
-                    " MiB"));
+  console_.print(text("  time    about ", duration(epoch), " an epoch; ", plural(epochs() - progress_.epoch, "epoch"),
+                      " until ", when, " (", duration(rest), "); memory ", thousands(std::llround(peak_rss_mib())),
+                      " MiB"));
   begin_table();
   console_.event(
       {{"event", "estimate"}, {"epoch_seconds", epoch}, {"seconds_left", rest}, {"peak_rss_mib", peak_rss_mib()}});
 }
 
-/// What the card says of the last validation holds no longer.
+/// Removes the metrics of the last validation from the config, since the weights have changed.
 void Run::forget_validation() {
   ModelConfig fresh = task_->config();
   fresh.options = std::move(config_.options);
@@ -362,10 +362,11 @@ void Run::save() {
   if (control_.saved && place_ == folder_) control_.saved(folder_);
 }
 
-/// What was learnt is saved, so an earlier run in the same folder makes room.
+/// Once a state is saved, the earlier run in the same folder is replaced.
 void Run::settle() {
   if (place_ == folder_) return;
-  const fs::path from = std::exchange(place_, folder_);  // first: what fails half-way is not thrown away
+  // changed first, so that a failure below does not delete the new run
+  const fs::path from = std::exchange(place_, folder_);
   replace_run(folder_, from);
   results_ = ResultsCsv(folder_ / "results.csv", progress_.epoch, config_.task());
   metrics_ = MetricsFile(folder_ / "metrics.jsonl", progress_.epoch);
@@ -378,9 +379,9 @@ void Run::finish_epoch() {
   const bool best = !validated || now > progress_.best || (std::isnan(progress_.best) && !std::isnan(now)) ||
                     (now == progress_.best && config_.metrics.loss < progress_.best_loss);
   begin_table();
-  console_.say(row(evaluation(),
-                   cell(duration(progress_.seconds + validation_seconds_), 8) + (best && validated ? "  best" : "")));
-  task_->tell(console_, data_pct(), progress_.seconds);
+  console_.print(row(evaluation(),
+                     cell(duration(progress_.seconds + validation_seconds_), 8) + (best && validated ? "  best" : "")));
+  task_->print_notes(console_, data_pct(), progress_.seconds);
 
   ++progress_.epoch;
   progress_.batch = progress_.seen = 0;
@@ -433,7 +434,7 @@ TrainResult Run::train_epochs() {
     if (!train_epoch() || !validate()) return stopped();
     finish_epoch();
     if (out_of_patience())
-      console_.say(text("No better ", options_.monitor, " for ", options_.patience, " epochs: done."));
+      console_.print(text("No better ", options_.monitor, " for ", options_.patience, " epochs: done."));
     else if (stopping() && progress_.epoch < epochs())
       return stopped();
   }

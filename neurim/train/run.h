@@ -1,4 +1,4 @@
-// One training run: what it is before its first step, and its epochs from there to the last.
+// A training run.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@ namespace neurim {
 
 class Tuning;
 
-/// metrics.jsonl: one line an epoch, for any program that follows a run.
+/// metrics.jsonl: one line for each epoch, for programs that follow a run.
 class MetricsFile {
  public:
   /// Keeps the lines of the first `epochs_done` epochs.
@@ -25,14 +25,14 @@ class MetricsFile {
   std::string content_;
 };
 
-/// A run before anything of it is written: all is read and built.
+/// A run before it writes anything: data, model and plans are there.
 class OpenRun {
  public:
   /// `control` has a console.
   OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed);
   void describe();
   bool untouched() const { return progress_.step == 0; }  ///< no step is done
-  TrainResult result() const;                             ///< as it stands
+  TrainResult result() const;                             ///< the result so far
 
  protected:
   bool out_of_patience() const {
@@ -57,13 +57,13 @@ class OpenRun {
   const bool data_changed_;  // since the run was begun
 };
 
-/// One run, from the first step to the last.
+/// A run from its first step to its last.
 class Run : public OpenRun {
  public:
-  /// `place`: the folder, or of a new one place_of_new_run.
+  /// `place`: the folder or, for a new run, place_of_new_run.
   Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainControl& control, bool resumed);
-  TrainResult go();  ///< Error(resource) says how to go on
-  /// Whether the folder holds something of it that is worth to go on from.
+  TrainResult go();  ///< Error(resource) says how to resume
+  /// Whether the folder has a state to resume from.
   bool resumable() const { return !untouched() && place_ == folder_; }
 
  private:
@@ -88,17 +88,17 @@ class Run : public OpenRun {
 
   double data_pct() const { return 100 * waited_ / std::max(progress_.seconds, 1e-9); }
 
-  fs::path place_;                  // what is written goes here
+  fs::path place_;                  // where files are written
   std::shared_ptr<Tuning> tuning_;  // null: none
   Compiled plans_;
   ResultsCsv results_;
   MetricsFile metrics_;
   TensorBoardWriter board_;
   double validation_seconds_ = 0;
-  double first_step_seconds_ = 0;  // with the making of its plan, of the epoch that this process begins with
+  double first_step_seconds_ = 0;  // of this process's first epoch, with the time to make its plan
   std::int64_t timed_steps_ = 0;   // after that one
   bool estimated_ = false, table_begun_ = false;
-  double waited_ = 0;  // for batches of the current epoch, as far as this process trained it, seconds
+  double waited_ = 0;  // for batches of the current epoch in this process, seconds
 };
 
 }  // namespace neurim

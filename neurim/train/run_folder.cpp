@@ -18,7 +18,7 @@ fs::path numbered(const fs::path& project, const std::string& name, int number) 
   return project / (number == 1 ? name : text(name, number));
 }
 
-/// Whether there is anything of that name, and be it a link to nothing.
+/// Whether something has that name, even a dangling link.
 bool is_taken(const fs::path& run) {
   std::error_code error;
   return fs::exists(fs::symlink_status(run, error));
@@ -49,7 +49,7 @@ bool is_of_run(std::string_view name) {
           name.find_first_not_of("0123456789", kBatch.size()) == name.size() - kImage.size() && name.ends_with(kImage));
 }
 
-/// And into weights/ there.
+/// And into its weights/ folder.
 bool is_of_weights(std::string_view name) {
   constexpr std::string_view kNames[] = {"best.safetensors", "last.safetensors",     "last.opt.safetensors",
                                          "next.safetensors", "next.opt.safetensors", "model.json",
@@ -57,7 +57,7 @@ bool is_of_weights(std::string_view name) {
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
-/// Those in weights/ first. `folders`: instead what has the name of such a file and is a folder.
+/// The run's files, those in weights/ first. `folders`: instead, folders that have the name of such a file.
 std::vector<fs::path> files_of_run(const fs::path& folder, bool folders = false) {
   std::vector<fs::path> files;
   const auto add = [&](const fs::path& part, bool (*is_its_own)(std::string_view)) {
@@ -87,7 +87,7 @@ fs::path make_run_folder(const fs::path& project, const std::string& name, bool 
   for (int number = 1;; ++number) {
     const fs::path run = numbered(project, name, number);
     std::error_code error;
-    // Making the folder is the claim: two runs that start at once get two of them.
+    // Creating the folder claims it: two runs that start at once get two folders.
     if (fs::create_directory(run, error)) return run;
     if (error && !is_taken(run)) fail(Fault::resource, run.string(), ": cannot make the folder: ", error.message());
     if (exist_ok) return run;
@@ -108,7 +108,7 @@ fs::path place_of_new_run(const fs::path& folder) {
   std::vector<fs::path> old = files_of_run(folder);
   if (old.empty()) return folder;
   old.push_back(folder / "weights");
-  for (const fs::path& each : old)  // by renaming, which takes the place of the link and not of what it leads to
+  for (const fs::path& each : old)  // renaming replaces a link, not its target
     if (fs::is_symlink(fs::symlink_status(each, ignored)))
       fail(Fault::usage, each.string(),
            ": is a link, and exist_ok replaces the files of a run; remove it, or choose another name");
@@ -137,7 +137,7 @@ void replace_run(const fs::path& folder, const fs::path& place) {
   std::error_code ignored;
   for (const fs::path& file : old) {
     fs::remove(file, ignored);
-    if (file.parent_path() != folder) fs::remove(file.parent_path(), ignored);  // where it is empty
+    if (file.parent_path() != folder) fs::remove(file.parent_path(), ignored);  // only if it is empty
   }
   fs::remove(reports_folder(folder), ignored);
   fs::remove_all(place, ignored);

@@ -39,7 +39,7 @@ class SequenceTask : public TrainingTask {
         loader_(windows, Split::train, static_cast<int>(*options.batch),
                 {.seed = static_cast<std::uint64_t>(options.seed), .shuffle = true}) {}
 
-  /// What data.json has of both.
+  /// The facts in data.json for both.
   JsonObject facts_of(const char* kind, std::int64_t steps, std::span<const std::byte> content) const {
     Sha256 sha;
     sha.add(content);
@@ -166,7 +166,7 @@ class LanguageTask final : public SequenceTask {
     evaluated.metrics = *metrics;
     return true;
   }
-  void report(const fs::path&) const override {}  // results.csv says all
+  void report(const fs::path&) const override {}  // results.csv has all metrics
 
  private:
   const LanguageData data_;
@@ -175,7 +175,7 @@ class LanguageTask final : public SequenceTask {
   std::vector<std::int64_t> seen_, next_;
 };
 
-/// The columns to read: those that the options name and the target, or all.
+/// The columns to read: those of the options and the target, or all.
 std::vector<std::string> columns_of(const TrainOptions& options) {
   std::vector<std::string> columns;
   if (options.columns.empty()) return columns;

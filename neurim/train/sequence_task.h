@@ -1,4 +1,4 @@
-// Learning to forecast a series, or the next character of a text.
+// Trains forecasters and language models.
 #pragma once
 #include <optional>
 
@@ -7,7 +7,7 @@
 namespace neurim {
 
 /// Reads the data that the options name, a series (.csv, .tsv, .jsonl) or a text (any other file), and builds
-/// the recurrent model that they name for them. A run that goes on gives its card: columns and characters are
+/// the recurrent model that they name for them. A run that goes on gives its model config: columns and characters are
 /// then the ones it knows. Throws Error(usage) on options that do not fit, Error(data) on data that cannot be
 /// learnt from.
 PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<ModelConfig>& config = {});

@@ -28,13 +28,13 @@ Tensor logits_of(const Model& model, const Tensor& images) {
   return logits;
 }
 
-/// The logits of each character as rows, and which character comes there.
+/// The logits of each character as rows, and the next characters.
 std::pair<Tensor, Tensor> next_characters(const Model& model, const Tensors& in) {
   const std::int64_t places = in[1].numel();
   return {reshape(model(in[0]), {places, model.num_classes}), reshape(in[1], {places})};
 }
 
-/// How many rows of logits are largest at their target.
+/// The number of rows whose largest logit is the target's.
 Tensor right(const Tensor& logits, const Tensor& target) {
   return sum(cast(equal(argmax(logits, 1), target), DType::f32));
 }
@@ -50,7 +50,7 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
       const Tensor target = smoothing > 0 ? in[1] * (1 - smoothing) + smoothing / 2 : in[1];
       const Tensor loss = binary_cross_entropy(logits, target, "mean", class_weights);
       optimizer.minimize(loss);
-      // Above 0 where logit and target are on the same side.
+      // Above 0 if logit and target are on the same side.
       const Tensor least = reduce_min(logits * (in[1] - 0.5), {1});
       return {loss, sum(cast(greater(least, scalar_like(least, 0)), DType::f32))};
     }

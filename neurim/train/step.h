@@ -1,4 +1,4 @@
-// The functions of tensors that training and validation plan.
+// The functions on tensors that training and validation plan.
 #pragma once
 #include <functional>
 
@@ -29,7 +29,7 @@ std::function<Tensors(Tensors)> validation_step(const Model& model);
 /// training_step records.
 std::function<Tensors(Tensors)> forecast_training_step(const Model& model, Optimizer& optimizer, double std);
 
-/// Of a language model: characters i64(N,T), those behind each of them i64(N,T) -> the mean cross entropy, and
+/// Of a language model: characters i64(N,T), those after each of them i64(N,T) -> the mean cross entropy, and
 /// the sum over the samples of the shares of characters that were named rightly. Records what training_step
 /// records.
 std::function<Tensors(Tensors)> language_training_step(const Model& model, Optimizer& optimizer);
@@ -41,6 +41,7 @@ std::function<Tensors(Tensors)> language_validation_step(const Model& model);
 /// multi-label targets do not need.
 Types batch_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,
                   bool mixed = false);
+/// The same of multi-label data.
 Types multi_label_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,
                         std::int64_t classes);
 

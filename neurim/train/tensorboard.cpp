@@ -66,7 +66,7 @@ void TensorBoardWriter::write(std::int64_t step, std::span<const Scalar> scalars
   append_record(event);
 }
 
-// Written at once.
+// Unbuffered.
 void TensorBoardWriter::append_record(std::string_view event) {
   const std::string record = framed(event);
   for (std::string_view left = record; !left.empty();) {

@@ -29,7 +29,7 @@ const std::vector<std::string> kClassWeights{"none", "balanced", "sqrt"};
 const std::vector<std::string> kMonitors{"top1", "f1_macro",          "loss", "map", "f1_micro", "exact_match", "mae",
                                          "rmse", "bits_per_character"};
 
-// Options that have a meaning for some data only.
+// Options that only some kinds of data use.
 const std::vector<std::string> kOfSeries{"target", "columns", "horizon", "season"};
 const std::vector<std::string> kOfSequences{"window", "stride", "hidden_size", "num_layers"};
 const std::vector<std::string> kOfImages{"pretrained",
@@ -89,21 +89,21 @@ void check_range(std::string_view option, std::optional<std::int64_t> value, std
           most);
 }
 
-/// What makes a good first run, by the size of the images that a model was made for.
+/// Defaults for a first run, by the image size that the model was made for.
 struct Recipe {
-  std::int64_t most_pixels;  // the height that it goes up to
+  std::int64_t most_pixels;  // the largest height that it is for
   std::int64_t epochs, batch;
-  std::int64_t steps;  // few images are seen more often than `epochs`, until there are so many steps
+  std::int64_t steps;  // with few images, more than `epochs` until there are so many steps
   std::string opt;
-  double sgd_lr;     // for 128 images a step; grows with the batch
+  double sgd_lr;     // for batches of 128; scales with the batch
   double sgd_decay;  // at most; see sgd_weight_decay
   double warmup_epochs, label_smoothing;
   bool random_resized_crop;
   std::int64_t crop_padding;
   double crop_pct;
-  // Of the height, that training images have. Random crops enlarge what they show, so a network evaluates best
-  // at a larger size than it was trained at (Touvron et al., Fixing the train-test resolution discrepancy,
-  // 2019), and learns in half the time.
+  // The share of the height that training images have. Random crops enlarge objects, so a network evaluates best at a
+  // larger size than it was trained at (Touvron et al., Fixing the train-test resolution discrepancy, 2019), and trains
+  // in half the time.
   double training_share;
   double adam_lr = 1e-3;
 };
@@ -112,7 +112,7 @@ const Recipe kRecipes[] = {
     {64, 30, 128, 0, "sgd", 0.1, 5e-4, 1, 0, false, 4, 1, 1},
     {1 << 14, 30, 32, 1250, "sgd", 0.05, 0.01, 2, 0.1, true, 0, 0.875, 5. / 7},
 };
-/// Series are learnt again and again until there are some thousand steps, as they are short.
+/// Series are short, so epochs are repeated until there are some thousand steps.
 const Recipe kForecastRecipe{
     .epochs = 20, .batch = 32, .steps = 2000, .opt = "adamw", .sgd_lr = 0.05, .sgd_decay = 5e-4, .adam_lr = 3e-3};
 const Recipe kLanguageRecipe{
@@ -120,23 +120,22 @@ const Recipe kLanguageRecipe{
 constexpr double kAdamWDecay = 0.01;
 constexpr double kWholeDecay = 2;
 constexpr std::int64_t kMostEpochs = 100;
-constexpr std::int64_t
-    kLeastSteps = 20;  // of an epoch: few samples go in smaller batches, of two at least, as batch norm needs
+constexpr std::int64_t kLeastSteps = 20;  // of an epoch: small data sets get smaller batches, at least 2 for batch norm
 
 const Recipe& recipe_for(std::int64_t image_size) {
   return *std::find_if(std::begin(kRecipes), std::end(kRecipes) - 1,
                        [&](const Recipe& recipe) { return image_size <= recipe.most_pixels; });
 }
 
-/// How much a run takes off its weights is the sum of lr * weight_decay over its steps: about 2 in what is published
-/// for ImageNet (1e-4 in 450,000 steps) and for CIFAR (5e-4 in 78,000). A short run on few images needs more in each
-/// step to be kept from learning them by heart.
+/// The total shrinkage of the weights is the sum of lr * weight_decay over the steps: about 2 in published recipes for
+/// ImageNet (1e-4, 450,000 steps) and CIFAR (5e-4, 78,000 steps). A short run on few images needs more for each step to
+/// limit overfitting.
 double sgd_weight_decay(const Recipe& recipe, double lr, std::int64_t steps) {
   const double mean_lr = lr / 2;  // of a cosine
   return std::min(recipe.sgd_decay, kWholeDecay / (mean_lr * static_cast<double>(steps)));
 }
 
-/// The size of training images: multiples of 16 where it is not the whole size.
+/// The size of training images, rounded to multiples of 16 if smaller than the full size.
 InputSize training_size(const InputSize& size, double share) {
   if (share == 1) return size;
   const auto part = [&](std::int64_t side) {
@@ -147,8 +146,7 @@ InputSize training_size(const InputSize& size, double share) {
 
 constexpr const char* kUsualSchedule = "cosine";
 
-/// Throws where an option's text cannot be kept in the metadata of the model, or where names of folders would break
-/// lines.
+/// Throws if the text of an option cannot be stored in the model's metadata, or if folder names would break lines.
 void check_names(TrainOptions options) {
   Options named;
   options.visit(named);
@@ -160,7 +158,7 @@ void check_names(TrainOptions options) {
             "' with control characters in it, such as the end of a line; leave them out");
 }
 
-/// What the model says of images of a size that it does not take.
+/// The model's error for images of a size that it does not take.
 std::optional<Error> refusal(const Model& model, const InputSize& size) {
   try {
     Trace trace({.device = device_of(model)});
@@ -173,7 +171,7 @@ std::optional<Error> refusal(const Model& model, const InputSize& size) {
 
 bool takes(const Model& model, const InputSize& size) { return !refusal(model, size); }
 
-/// Throws where one of these options is not as it is when nobody says anything.
+/// Throws if one of these options differs from its default.
 void refuse(TrainOptions given, const std::vector<std::string>& names, std::string_view whose, std::string_view data) {
   TrainOptions plain;
   Options said, unsaid;
@@ -199,7 +197,7 @@ void fill(std::vector<double>& option, const std::vector<double>& value) {
   if (option.empty()) option = value;
 }
 
-/// What every run needs, for a training split of so many samples.
+/// Resolves what every run needs, for a training split of so many samples.
 void resolve_steps(TrainOptions& r, TaskKind task, const Recipe& recipe, std::int64_t samples) {
   fill(r.batch, std::min(samples, std::clamp<std::int64_t>(samples / kLeastSteps, 2, recipe.batch)));
   const std::int64_t steps_an_epoch = (samples + *r.batch - 1) / *r.batch;
@@ -223,13 +221,13 @@ void resolve_steps(TrainOptions& r, TaskKind task, const Recipe& recipe, std::in
   for (const NamedMetric& metric : names.metrics)
     if (std::find(kMonitors.begin(), kMonitors.end(), metric.name) != kMonitors.end()) monitors.push_back(metric.name);
   require(std::find(monitors.begin(), monitors.end(), r.monitor) != monitors.end(), "monitor is ", r.monitor,
-          ", which is no figure of ", names.data, "; known are ", join(monitors, ", "));
+          ", which is no metric of ", names.data, "; known are ", join(monitors, ", "));
   fill(r.device, text(device_named("auto")));
   fill(r.threads, neurim::threads());
   fill(r.project, default_project(task));
 }
 
-/// A list of numbers, as an option of that name is written.
+/// The numbers in an option's list.
 std::vector<double> numbers_in(std::string_view option, const std::string& list) {
   std::vector<double> numbers;
   Options reader;
@@ -238,7 +236,8 @@ std::vector<double> numbers_in(std::string_view option, const std::string& list)
   return numbers;
 }
 
-/// Of training images in the size and channels of these options, whose preprocessing is resolved else.
+/// The statistics of training images in the size and channels of these options; the rest of their preprocessing is
+/// resolved.
 ChannelStatistics channel_statistics_of(TrainOptions options, const Dataset& dataset) {
   options.mean = "0";
   options.std = "1";
@@ -246,7 +245,7 @@ ChannelStatistics channel_statistics_of(TrainOptions options, const Dataset& dat
                             static_cast<int>(options.threads.value_or(neurim::threads())));
 }
 
-/// 16 where most training images have more than 8 bits and no random change needs 8.
+/// 16 if most training images have more than 8 bits and no augmentation needs 8.
 std::int64_t natural_bits(const TrainOptions& options, const Dataset& dataset) {
   const Augmentations changes = parse_augmentations(options.changes);
   if (options.brightness.value_or(0) > 0 ||
@@ -344,9 +343,9 @@ void TrainOptions::visit(Options& o) {
     text("how much a sample of a rare class counts in the loss: ", join(kClassWeights, ", ")));
   o("sampler", sampler,
     text("samples of an epoch: ", join(kSamplers, ", "), " (as the column weight of a table says)"));
-  o("patience", patience, "stop after so many epochs without a better figure; 0: never");
+  o("patience", patience, "stop after so many epochs without a better metric; 0: never");
   o("monitor", monitor,
-    text("the figure that says which epoch is best: ", join(kMonitors, ", "),
+    text("the metric that says which epoch is best: ", join(kMonitors, ", "),
          "; auto: top1, of multi-label data map, of a series mae, of a text loss"),
     {"eval_metric"});
   o("reject_keep", reject_keep,
@@ -488,7 +487,7 @@ void check_size(const Model& model, const InputSize& size) {
   const std::optional<Error> error = refusal(model, size);
   if (!error) return;
   const std::int64_t own = model.image_size;
-  // One with a Flatten before a Linear, or with learnt positions.
+  // The model has a Flatten before a Linear, or learnt positions.
   if (takes(model, own) && !takes(model, 2 * own) && !takes(model, own / 2))
     fail(error->fault(), error->what(), "; ", model.name, " is made for one size of images: give imgsz=", own);
   if (std::min(size.height, size.width) >= own) throw *error;
@@ -503,7 +502,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   if (model_facts.source.empty() || r.model.empty()) r.model = model_facts.name;  // else the file stays named
   r.multi_label = dataset.multi_label();
   resolve_steps(r, *r.multi_label ? TaskKind::multi_label : TaskKind::classify, recipe,
-                std::max<std::int64_t>(dataset.size(Split::train), 1));  // none where one only validates
+                std::max<std::int64_t>(dataset.size(Split::train), 1));  // there is none if one only validates
   fill(r.imgsz, model_facts.image_size);
   fill(r.in_chans, model_facts.in_chans);
   fill(r.label_smoothing, *r.multi_label ? 0 : recipe.label_smoothing);
@@ -518,7 +517,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   if (r.std == "auto" && !channels.constant.empty()) r.notes.push_back(constant_channels_note(channels));
   resolve(r.mean, model_facts.mean, channels.mean);
   resolve(r.std, model_facts.std, channels.std);
-  const bool colored = *r.in_chans == 3;  // gray images are often digits and letters, which have no mirror image
+  const bool colored = *r.in_chans == 3;  // gray images are often digits and letters, which must not be mirrored
   fill(r.random_resized_crop, augment && recipe.random_resized_crop);
   const InputSize smaller = training_size(*r.imgsz, recipe.training_share);
   fill(r.train_imgsz, *r.random_resized_crop && takes(model_facts, smaller) ? smaller : *r.imgsz);
@@ -710,7 +709,7 @@ DatasetOptions dataset_of(const TrainOptions& o) {
 }
 
 WindowOptions windows_of(const TrainOptions& o, TaskKind task) {
-  const bool language = task == TaskKind::language;  // each character is forecast from those before it
+  const bool language = task == TaskKind::language;  // each character is predicted from those before it
   return {.inputs = *o.window,
           .targets = language ? *o.window : *o.horizon,
           .shift = language ? 1 : *o.window,

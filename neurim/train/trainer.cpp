@@ -19,13 +19,13 @@ namespace neurim {
 
 namespace {
 
-/// Pixels are scaled as those that the weights were learnt from.
+/// Scales pixels as in the training of the weights.
 void take_scaling(Model& model, const PixelScaling& scaling) {
   model.mean = per_channel(scaling.mean, model.in_chans);
   model.std = per_channel(scaling.std, model.in_chans);
 }
 
-/// The first weights from elsewhere; what is not as it was there is said.
+/// Loads the initial weights, and notes what differs from the model.
 void take_weights(PreparedRun& run, const Weights& weights) {
   const LoadReport report = load_model(run.model, weights.tensors, Fit::adapt);
   run.notes.push_back(
@@ -54,7 +54,7 @@ void note_choices(const TrainOptions& asked, const TrainOptions& resolved, std::
   notes.push_back(line);
 }
 
-/// Options that hold for the whole process.
+/// Applies options that hold for the whole process.
 void use_machine(const TrainOptions& options) {
   if (options.threads) set_threads(*options.threads);
 }
@@ -71,14 +71,14 @@ Dataset open_for_training(const std::string& path, const DatasetOptions& options
   return dataset;
 }
 
-/// What is said and built of a run that is not to be.
+/// Describes the run for --dry-run; writes nothing.
 TrainResult described(PreparedRun prepared, const fs::path& folder, const TrainControl& control, bool resumed) {
   OpenRun run(std::move(prepared), folder, control, resumed);
   run.describe();
   return run.result();
 }
 
-/// A new run. `asked` are the options before they were resolved.
+/// Starts a new run. `asked` are the options before they were resolved.
 TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::optional<Weights>& weights,
                   const TrainControl& control) {
   const TrainOptions resolved = prepared.options;
@@ -106,7 +106,7 @@ TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::op
     run.emplace(std::move(prepared), folder, place, watched, false);
     return run->go();
   } catch (...) {
-    // What leaves nothing to look at or to resume leaves nothing.
+    // If nothing was saved, remove the empty folder.
     std::error_code ignored;
     const bool ours = !resolved.exist_ok || place != folder;
     if (ours && (!run || !run->resumable())) fs::remove_all(place, ignored);
@@ -123,8 +123,8 @@ TrainResult start(Model model, const Dataset& dataset, const TrainOptions& optio
   return start(prepare_images(std::move(model), dataset, options), options, weights, control);
 }
 
-/// The channels of a model where nobody says: of images in memory what they have without alpha, of image files
-/// those that are more than colour and alpha; 0 for the model's own.
+/// The input channels by default: for images in memory, theirs without alpha; for image files, those with more than
+/// color and alpha; 0: the model's.
 std::int64_t natural_channels(const Dataset& dataset) {
   if (const auto size = dataset.in_memory())
     return size->channels == 2 || size->channels == 4 ? size->channels - 1 : size->channels;
@@ -132,7 +132,7 @@ std::int64_t natural_channels(const Dataset& dataset) {
   return headers.empty() || headers[0].channels <= 4 ? 0 : headers[0].channels;
 }
 
-/// How a network of the file is made for data: what neither the options nor the file say follows from them.
+/// The options of a model file's network: what neither options nor file give follows from the data.
 ModelFileOptions for_data(const ModelFile& file, const TrainOptions& options, const Dataset& dataset) {
   ModelFileOptions wanted{.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
                           .in_chans = options.in_chans.value_or(0),
@@ -152,13 +152,12 @@ bool is_known(const std::string& model) {
   return std::find(names.begin(), names.end(), model) != names.end();
 }
 
-/// A run that is to go on. Its options are those of its args.yaml, which may have been edited: they are
-/// resolved again.
+/// A run to resume. Its options are read from args.yaml, which may have been edited, and resolved again.
 struct StoppedRun {
   fs::path folder, last;  ///< `last`: its newest weights
   std::optional<RunLock> lock;
   TrainOptions options;
-  std::optional<ModelConfig> config;  ///< of `last`, where there is one
+  std::optional<ModelConfig> config;  ///< of `last`, if there is one
 
   StoppedRun(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& control,
              const std::string& device)
@@ -209,7 +208,7 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
           ", which is there, but is neither a name of a model nor a model file (.toml); weights are given beside the "
           "model: pretrained=",
           options.model);
-  // An unknown name, or a file that is no model file, shows before the data are read.
+  // An unknown name, or a file that is no model file, is reported before the data are read.
   std::optional<ModelFile> file;
   if (is_model_file(options.model))
     file.emplace(read_text(options.model), options.model);
@@ -222,7 +221,7 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
     const ModelFileOptions wanted = for_data(*file, options, dataset);
     TrainOptions sized = options;
     const auto [height, width] = file->size(wanted);
-    if (height != width) sized.imgsz = InputSize(height, width);  // a model tells of one side
+    if (height != width) sized.imgsz = InputSize(height, width);  // such a model takes one size only
     return start(file->build(wanted), dataset, sized, control);
   }
   std::int64_t channels = options.in_chans.value_or(0);
@@ -245,7 +244,7 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
   const StoppedRun stopped(run, epochs, control, device);
   const TrainOptions& options = stopped.options;
   const std::optional<ModelConfig>& config = stopped.config;
-  const bool of_file = config && !config->source.empty();  // which may be called as one that is known
+  const bool of_file = config && !config->source.empty();  // which may have the name of a known one
   if (options.data.empty() || (config && !of_file && !config->sequence && !is_known(config->model)))
     fail(Fault::data, (run / "args.yaml").string(), ": names no ",
          options.data.empty() ? "data" : text("known model but '", config->model, '\''),

@@ -62,12 +62,12 @@ std::optional<Evaluator> Validation::evaluate(const Watch& watch) {
 
 template <class Evaluator>
 void Validation::count(const Batch& batch, const Plan& plan, Evaluator& evaluation, std::vector<bool>& seen) {
-  const std::size_t classes = class_names_.size(), size = static_cast<std::size_t>(batch.size);
+  const std::size_t classes = class_names_.size(), size = batch.size;
   logits_.resize(size * classes);
   losses_.resize(size);
   plan.outputs()[0].read(logits_.data());
   plan.outputs()[1].read(losses_.data());
-  // A sample that stands in for an undecodable one is met twice and counts once.
+  // A sample that stands in for an undecodable one occurs twice and counts once.
   std::size_t kept = 0;
   double loss = 0;
   for (std::size_t i = 0; i < size; ++i) {

@@ -1,4 +1,4 @@
-// Judging a model on a split of a data set.
+// Evaluates a classifier on a split of a data set.
 #pragma once
 #include <functional>
 #include <optional>
@@ -11,22 +11,22 @@
 
 namespace neurim {
 
-/// Runs a model over a split as often as wanted; sees later changes of its weights. A sample that cannot be
-/// decoded counts nothing. The same options give the same figures, to the last digit.
+/// Evaluates a model on a split, any number of times; later changes of its weights are seen. Samples that cannot be
+/// decoded are left out. The same options give the same metrics, bit for bit.
 class Validation {
  public:
-  /// `options` are resolved ones. `products` other than f32 (see PlanOptions): later changes of the weights are not
-  /// seen.
+  /// `options` are resolved. With a `compute_dtype` other than f32, later changes of the weights are not seen.
   Validation(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
              const TrainOptions& options, DType compute_dtype = DType::f32);
 
   /// Called after each batch with the share that is done; false ends the evaluation.
   using Watch = std::function<bool(double share)>;
-  /// Nothing when `watch` ended it. The first is for one class a sample, the other for a multi-label data
-  /// set; throws Error(usage) for the wrong one.
+  /// Nothing if `watch` ended it. The first is for one class a sample, the second for multi-label data; the wrong one
+  /// throws Error(usage).
   std::optional<Evaluation> run(const Watch& watch = {});
-  std::optional<MultiLabelEvaluation> run_multi_label(const Watch& watch = {});
+  std::optional<MultiLabelEvaluation> run_multi_label(const Watch& watch = {});  ///< of multi-label data
 
+  /// Samples that could not be decoded.
   std::vector<BadSample> bad() const { return loader_->bad(); }
 
  private:
@@ -44,7 +44,7 @@ class Validation {
   std::vector<float> logits_, losses_;
 };
 
-/// Feeds a batch to a plan of a step and runs it into the plan's own outputs.
+/// Copies a batch to a plan's inputs and runs it.
 void run_batch(const Plan& plan, const Batch& batch);
 
 }  // namespace neurim

@@ -57,8 +57,8 @@ class OnnxWriter final : public OnnxFile {
   std::int64_t opset_;
   std::map<std::string, int, std::less<>> taken_;         // a name and the last number that was appended to it
   std::map<std::string, Tensor, std::less<>> constants_;  // by their names
-  std::map<std::string, std::string, std::less<>>
-      made_of_;                // a constant, and the one whose numbers it has in another order
+  // A constant, and the one whose numbers it has in another order.
+  std::map<std::string, std::string, std::less<>> made_of_;
   std::string last_constant_;  // what the last node was folded to; "" where it was not
   std::string batch_;          // the value that holds the batch size, i64(1); "" while nothing needs it
   std::unique_ptr<struct OnnxProto> file_;

@@ -40,7 +40,7 @@ Tensor fitted(const Tensor& x, std::int64_t height, std::int64_t width) {
   return below || right ? pad(x, {0, 0, 0, 0, 0, below, right, 0}) : x;
 }
 
-/// x with its first `count` slices along the axis behind the others.
+/// x with its first `count` slices along the axis after the others.
 Tensor rolled(const Tensor& x, int axis, std::int64_t count) {
   const std::int64_t size = x.size(axis);
   if (count == 0) return x;
@@ -55,7 +55,7 @@ struct Windows {
   std::int64_t columns() const { return width / kWindow; }
   bool shifted() const { return shift_y || shift_x; }
 
-  /// x(N,H,W,C) with its first pixels, which the windows leave out by their shift, behind the others.
+  /// x(N,H,W,C) with its first pixels, which the windows leave out by their shift, after the others.
   Tensor shift(const Tensor& x) const { return rolled(rolled(x, 1, shift_y), 2, shift_x); }
   /// The inverse of shift.
   Tensor unshift(const Tensor& x) const {
@@ -85,7 +85,7 @@ struct Windows {
       return shift == 0 || place < size - kWindow ? 0 : place < size - shift ? 1 : 2;
     };
     std::vector<float> values;
-    values.reserve(static_cast<std::size_t>(rows() * columns() * kTokens * kTokens));
+    values.reserve(rows() * columns() * kTokens * kTokens);
     for (std::int64_t window = 0; window < rows() * columns(); ++window) {
       const std::int64_t top = window / columns() * kWindow, left = window % columns() * kWindow;
       const auto region = [&](std::int64_t token) {

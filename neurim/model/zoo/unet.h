@@ -19,24 +19,26 @@ namespace neurim {
 /// A model whose results are images has no place among the classifiers of create_model; it is trained from
 /// C++: plan(), gradients() and an optimizer of optim/.
 struct UNet {
+  /// Options.
   struct Config {
     std::int64_t channels = 64;  ///< of the first level
-    int depth = 4;
-    bool pad = false;      ///< with zeros, so that H' is H and W' is W
-    double dropout = 0.5;  ///< behind the lowest level
+    int depth = 4;               ///< of levels below the first
+    bool pad = false;            ///< with zeros, so that H' is H and W' is W
+    double dropout = 0.5;        ///< after the lowest level
   };
 
-  UNet(std::int64_t in_chans, std::int64_t num_classes);
+  UNet(std::int64_t in_chans, std::int64_t num_classes);  ///< With default options.
+  /// With these options.
   UNet(std::int64_t in_chans, std::int64_t num_classes, const Config& config);
   void parts(Parts& p);
   /// Throws Error(usage), which names a size that fits, where a side is not even before each maximum.
   Tensor operator()(const Tensor& x) const;
 
-  Config config;
-  std::vector<nn::Sequential> down,
+  Config config;                          ///< the options
+  std::vector<nn::Sequential> down,       ///< the two sides of the U
       up;                                 ///< `down` has the lowest level last; each "0" and "2" are convolutions
   std::vector<nn::ConvTranspose2d> rise;  ///< up[i] follows rise[i]; the lowest first
-  nn::Conv2d last;
+  nn::Conv2d last;                        ///< to the classes
 };
 
 }  // namespace neurim
