@@ -117,7 +117,7 @@ TEST(FewChannels, ForwardAndRelu6) {
     const std::vector<float> values = group.expected(after)[0].values<float>();
     EXPECT_TRUE(std::any_of(values.begin(), values.end(), [](float value) { return value == 6; })) << where;
     EXPECT_TRUE(std::any_of(values.begin(), values.end(), [](float value) { return value == 0; })) << where;
-    check(group, after, 1e-5, true, where);
+    check(group, after, 1e-4, true, where);  // of 6, and the sums are larger
   }
 }
 

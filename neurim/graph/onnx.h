@@ -12,16 +12,17 @@
 
 namespace neurim {
 
-/// A size in the file: `count`, or `count` for each image of the batch.
+/// A size in the file.
 struct OnnxSize {
-  std::int64_t count = 0;
-  bool per_image = false;
+  std::int64_t count = 0;  ///< the size
+  bool per_image = false;  ///< whether it is `count` for each image of the batch
 };
-using OnnxSizes = std::vector<OnnxSize>;
+using OnnxSizes = std::vector<OnnxSize>;  ///< a shape, or another list of sizes
 
+/// A name and a value.
 using OnnxAttribute = std::pair<
     std::string, std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<std::string>>>;
-using OnnxAttributes = std::vector<OnnxAttribute>;
+using OnnxAttributes = std::vector<OnnxAttribute>;  ///< of one node
 
 /// The number that ONNX gives an element type (TensorProto.DataType).
 std::int64_t onnx_type(DType dtype);
@@ -37,7 +38,7 @@ OnnxSizes onnx_sizes(std::span<const std::int64_t> smaller, std::span<const std:
 class OnnxFile {
  public:
   virtual ~OnnxFile() = default;
-  virtual std::int64_t opset() const = 0;
+  virtual std::int64_t opset() const = 0;  ///< the version of the operators
   /// Adds a node with `outputs` outputs, whose names it returns: `wish`, or that with a number.
   virtual std::vector<std::string> node(std::string_view type, const std::vector<std::string>& in,
                                         const OnnxAttributes& attributes, std::string_view wish, int outputs) = 0;
@@ -49,13 +50,13 @@ class OnnxFile {
 
 /// One op of a graph on its way into the file.
 struct OnnxNode {
-  OnnxFile& file;
-  const Op& larger;  ///< the same op in the trace with the larger batch
-  std::string name;  ///< of the result; new names begin with it
-  std::vector<std::string> in;
-  Types types;  ///< of the inputs, in the trace with the smaller batch
-  Type out;
-  OnnxSizes out_sizes;
+  OnnxFile& file;                         ///< where nodes go
+  const Op& larger;                       ///< the same op in the trace with the larger batch
+  std::string name;                       ///< of the result; new names begin with it
+  std::vector<std::string> in;            ///< the names of the inputs
+  Types types;                            ///< of the inputs, in the trace with the smaller batch
+  Type out;                               ///< of the result, in the same trace
+  OnnxSizes out_sizes;                    ///< its shape
   std::vector<std::string> results = {};  ///< of an op with several outputs: the name of each
 
   /// Adds a node and returns the name of its output.
@@ -67,6 +68,7 @@ struct OnnxNode {
   std::string scalar(double value) { return file.constant(Tensor::scalar(value, out.dtype), text(name, "/value")); }
   /// An i64 vector; `who` is the op, for messages.
   std::string list(const OnnxSizes& values, std::string_view what) { return file.sizes(values, text(name, '/', what)); }
+  /// The same of constants.
   std::string list(std::span<const std::int64_t> values, std::string_view what) {
     return list(onnx_sizes(values, values, name), what);
   }

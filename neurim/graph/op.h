@@ -1,4 +1,4 @@
-// An operation on tensors, and all that the library knows of it. One class in one file under ops/ says everything.
+// What the library knows of an operation. One class in one file under ops/ says everything.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,16 +17,13 @@ namespace neurim {
 class Fields {
  public:
   virtual ~Fields() = default;
-  ///@{
-  /// Visits one attribute.
-  virtual Fields& operator()(std::string_view name, std::int64_t& value) = 0;
-  virtual Fields& operator()(std::string_view name, double& value) = 0;
-  virtual Fields& operator()(std::string_view name, bool& value) = 0;
-  virtual Fields& operator()(std::string_view name, std::string& value) = 0;
-  virtual Fields& operator()(std::string_view name, DType& value) = 0;
-  virtual Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) = 0;
-  virtual Fields& operator()(std::string_view name, std::vector<double>& value) = 0;
-  ///@}
+  virtual Fields& operator()(std::string_view name, std::int64_t& value) = 0;               ///< an integer
+  virtual Fields& operator()(std::string_view name, double& value) = 0;                     ///< a number
+  virtual Fields& operator()(std::string_view name, bool& value) = 0;                       ///< a truth value
+  virtual Fields& operator()(std::string_view name, std::string& value) = 0;                ///< a text
+  virtual Fields& operator()(std::string_view name, DType& value) = 0;                      ///< a dtype
+  virtual Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) = 0;  ///< a list of integers
+  virtual Fields& operator()(std::string_view name, std::vector<double>& value) = 0;        ///< a list of numbers
   /// What is made of such values, as sizes along axes are: a function `field` beside its type says how.
   template <class T>
     requires requires(Fields& f, std::string_view name, T& value) { field(f, name, value); }
@@ -36,51 +33,52 @@ class Fields {
   }
 };
 
-/// The arguments of grad(): forward inputs and outputs, the gradients of the outputs (undefined means zero), and which
-/// inputs need one.
+/// What Op::grad is given.
 struct Gradient {
-  std::span<const Tensor> in, out, dout;  ///< of the forward op, and the gradients of its outputs
-  std::span<const bool> wanted;           ///< for each input, whether its gradient is used
+  std::span<const Tensor> in,    ///< forward inputs
+      out,                       ///< forward outputs
+      dout;                      ///< gradients of the outputs; undefined: zero
+  std::span<const bool> wanted;  ///< for each input, whether its gradient is needed
 };
 
-/// How a test fills one input: uniform in [low, high] (integers: rounded down, high excluded); distinct: a shuffled
-/// arithmetic sequence over the range, so that no two values tie.
+/// How a test fills one input: uniform in [low, high] (integers: rounded down, high excluded).
 struct Fill {
-  double low = -1, high = 1;  ///< the range
-  bool distinct = false;      ///< no two values are equal
+  double low = -1,  ///< where the range begins
+      high = 1;     ///< where it ends
+  /// A shuffled arithmetic sequence over the range instead, so that no two values tie.
+  bool distinct = false;
 };
 
-/// One row of the op table: the op with attributes set, input types, fills (missing ones are the default), and the
-/// tolerance of f32 kernels against the reference, relative to the largest magnitude of the output.
+/// One row of the op table: an op and the inputs it is tested with.
 struct Sample {
-  std::shared_ptr<const class Op> op;  ///< with its attributes
-  Types in;                            ///< types of the inputs
-  std::vector<Fill> fill = {};         ///< of each input
-  double tolerance = 1e-5;             ///< of f32 kernels
+  std::shared_ptr<const class Op> op;  ///< with its attributes set
+  Types in;                            ///< input types
+  std::vector<Fill> fill = {};         ///< one an input; missing ones are the default
+  /// Of f32 kernels against the reference, relative to the largest magnitude of the output.
+  double tolerance = 1e-5;
 };
 
-/// Whether an output may be in the memory of an input.
+/// Whether an output may lie in the memory of an input.
 enum class Alias : std::uint8_t {
-  none,       ///< no
+  none,       ///< the output has memory of its own
   overwrite,  ///< the output may take the input's memory when nobody reads the input afterwards
   view,       ///< the output is the input's memory from Op::view_begin on, under another shape (row-major only)
 };
 
-/// How ONNX has an op: the operator and the opset since which it has this form.
+/// How ONNX has an op; empty: not at all.
 struct Onnx {
-  std::string_view name = {};  ///< the operator
-  int since = 0;               ///< the opset
+  std::string_view name = {};  ///< the operator; empty: none of that meaning
+  int since = 0;               ///< the opset since which it has this form
   bool composed = false;       ///< without a name: Op::write_onnx writes it as other operators
   bool reads_batch = false;    ///< its attributes may depend on the batch size (OnnxNode::larger)
-  /// Whether there is an ONNX form.
-  explicit operator bool() const { return composed || !name.empty(); }
+  explicit operator bool() const { return composed || !name.empty(); }  ///< whether ONNX has the op
 };
 
 /// What the passes of a plan may do with an op.
 struct FusionTraits {
   /// Each output element depends on the (broadcast) elements in its place alone. Read by fusion and rematerialization.
   bool pointwise = false;
-  /// It may be in a fusion group after the op that makes one of its inputs.
+  /// It may stand in a fusion group after the op that makes one of its inputs.
   bool follows = false;
   /// It may end a fusion group after the op whose result it alone reads, although it changes the shape.
   bool ends_group = false;
@@ -101,22 +99,24 @@ inline constexpr FusionTraits kPointwise{.pointwise = true, .follows = true, .re
 
 /// Which row of ops/common/formulas.h a pointwise op is, and its attributes there.
 struct Formula {
-  double a = 0, b = 0;            ///< the attributes
+  double a = 0,                   ///< the first attribute
+      b = 0;                      ///< the second
   std::string_view variant = {};  ///< the second word of the row's name, or ""
 };
 
-/// An operation on tensors: types, gradient, fusion, ONNX form and samples. An op is immutable once it is applied.
+/// An operation: its attributes, its rule of types, its gradient and what plans may do with it. An op does not
+/// change once it is made; nodes of graphs share it.
 class Op : public std::enable_shared_from_this<Op> {
  public:
   virtual ~Op() = default;
   virtual std::string_view name() const = 0;  ///< also the kernel key
-  virtual void fields(Fields&) {}             ///< lists the attributes; readers go through fields(const Op&, Fields&)
+  virtual void fields(Fields&) {}             ///< written once; readers go through fields(const Op&, Fields&)
   virtual Types infer(std::span<const Type> in) const = 0;  ///< output types, or throws Error(usage)
   /// One gradient per input, written with ops; the default is that of decompose(), or else throws.
   virtual Tensors grad(const Gradient& gradient) const;
   virtual Tensors decompose(std::span<const Tensor> in) const;  ///< the same in other ops; {}: a primitive
   virtual bool own_gradient() const { return false; }  ///< of a composition: grad() does not use the decomposition
-  /// Whether output `out` may be in the memory of input `in`.
+  /// Whether output `out` may lie in the memory of input `in`.
   virtual Alias alias(int /*out*/, int /*in*/) const { return Alias::none; }
   /// Of a view: the number of the input's element that is its first.
   virtual std::int64_t view_begin(std::span<const Type> /*in*/) const { return 0; }
@@ -125,8 +125,9 @@ class Op : public std::enable_shared_from_this<Op> {
   virtual std::optional<Layout> layout_alias(const Type& /*in*/, const Layout& /*layout*/) const {
     return std::nullopt;
   }
-  virtual FusionTraits fusion() const { return {}; }  ///< what the passes of a plan may do with it
-  virtual Formula formula() const { return {}; }      ///< of an op with a row in ops/common/formulas.h
+  /// What the passes of a plan may do with it; by default nothing.
+  virtual FusionTraits fusion() const { return {}; }
+  virtual Formula formula() const { return {}; }  ///< of an op with a row in ops/common/formulas.h
   /// Whether it may be in a fusion group before this anchor, which alone reads it.
   virtual bool precedes(const Op& /*anchor*/) const { return fusion().pointwise; }
   /// Recomputes output 0, for an op whose traits say that it is rematerializable.
@@ -137,7 +138,7 @@ class Op : public std::enable_shared_from_this<Op> {
   /// The multiply-adds of its convolutions and matrix products, each sum taken term by term however a kernel computes
   /// it; other ops have none. For one call with these inputs.
   virtual std::int64_t multiply_adds(std::span<const Type> /*in*/) const { return 0; }
-  virtual Onnx onnx() const { return {}; }  ///< its ONNX operator, if any
+  virtual Onnx onnx() const { return {}; }  ///< how ONNX has it; by default not at all
   /// Writes it, where onnx() has it: the last node that is added is the result, unless OnnxNode::results names others.
   /// The default adds the operator of onnx() with the attributes of fields().
   virtual void write_onnx(struct OnnxNode& node) const;
@@ -153,18 +154,19 @@ std::string formula_name(const Op& op);
 /// What `visit` visits, as such text.
 std::string attributes(const std::function<void(Fields&)>& visit);
 
-/// The registry of ops, for the text form, loading, tests and the passes that make ops by name. define throws
-/// Error(usage) where there is an op of that name.
+/// Makes an op with default attributes.
 using OpFactory = std::shared_ptr<Op> (*)();
-/// Registers an op.
+/// Adds an op to the registry, which the text form, loading, tests and the passes that make ops by name read. Throws
+/// Error(usage) where there is an op of that name.
 void define(OpFactory factory);
-/// The same for an op class with a default constructor.
+/// The same of a class with a default constructor.
 template <class O>
 void define() {
   define([]() -> std::shared_ptr<Op> { return std::make_shared<O>(); });
 }
-std::shared_ptr<Op> make_op(std::string_view name);  ///< asserts that it is defined
-std::vector<std::string> op_names();                 ///< of all ops, sorted
+/// A new op of that name with default attributes. Asserts that it is defined; throws Error(usage) before initialize().
+std::shared_ptr<Op> make_op(std::string_view name);
+std::vector<std::string> op_names();  ///< of the registry, sorted
 
 /// The one door: infers the output types, then records the op in the current trace, or runs it at once. Errors start
 /// with the path of the nearest named input: "net.conv2: conv2d: …".
@@ -176,7 +178,7 @@ Tensor apply1(std::shared_ptr<const Op> op, const Tensors& in);
 /// Throws an error that starts so, for what an op cannot check; some of the inputs may be undefined.
 [[noreturn]] void fail_at(const Tensors& in, Fault fault, const std::string& message);
 
-/// "NAME: " and the text of Op::data_fault, after a kernel of the op set kStatusIndexOutOfRange.
+/// "NAME: " and what Op::data_fault says, once a kernel of the op has set kStatusIndexOutOfRange.
 std::string data_fault_of(const Op& op, std::span<const Tensor> in);
 
 /// The gradients of `of` with respect to `wrt`, recorded in the current trace (throws Error(usage) outside one).

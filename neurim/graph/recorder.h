@@ -1,4 +1,4 @@
-// The state of one trace. Internal to graph/.
+// What a trace records into. Internal to graph/.
 #pragma once
 #include <map>
 
@@ -6,12 +6,13 @@
 
 namespace neurim {
 
+/// The state of one trace.
 struct Recorder {
-  Graph graph;
-  std::uint64_t id = 0;
-  Recorder* outer = nullptr;
-  Tensor random;
-  std::int64_t random_ops = 0;
+  Graph graph;                  ///< as far as it is recorded
+  std::uint64_t id = 0;         ///< of the trace, Value::trace; later traces have larger ones
+  Recorder* outer = nullptr;    ///< the trace around this one
+  Tensor random;                ///< Trace::Options::random
+  std::int64_t random_ops = 0;  ///< recorded so far
 
   /// The innermost trace of this thread, or null.
   static Recorder* current();
@@ -20,8 +21,8 @@ struct Recorder {
   int read(const Tensor& tensor);
   /// A handle to a value of this graph.
   Tensor handle(int value) const;
-  Tensors record(std::shared_ptr<const Op> op, std::vector<int> in, Types out);
-  void assign(const Tensor& state, const Tensor& next);
+  Tensors record(std::shared_ptr<const Op> op, std::vector<int> in, Types out);  ///< adds a node; its outputs
+  void assign(const Tensor& state, const Tensor& next);                          ///< Tensor::assign in a trace
 
   /// The gradients of values with respect to values over the nodes from `first` on.
   Tensors backward(std::size_t first, std::span<const int> of, std::span<const int> wrt, std::span<const Tensor> seeds);

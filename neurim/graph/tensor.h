@@ -19,32 +19,27 @@ class Tensor {
  public:
   Tensor() = default;                                                          ///< undefined: no bias, no gradient
   static Tensor empty(const Type& type, Device device = {});                   ///< uninitialised
-  static Tensor full(const Type& type, double value, Device device = {});      ///< All elements equal `value`.
+  static Tensor full(const Type& type, double value, Device device = {});      ///< every element `value`
   static Tensor from(const Type& type, const void* host, Device device = {});  ///< row-major host data, copied
-  /// From values in row-major order; throws Error(usage) unless there is one for each element.
+  /// f32 from row-major values, copied. Throws Error(usage) when their number is not that of the shape.
   static Tensor from(const Shape& shape, std::span<const float> values, Device device = {});
-  /// From values in row-major order; throws Error(usage) unless there is one for each element.
+  /// The same as i64.
   static Tensor from(const Shape& shape, std::span<const std::int64_t> values, Device device = {});
-  static Tensor scalar(double value, DType dtype = DType::f32, Device device = {});  ///< A tensor of rank 0.
+  static Tensor scalar(double value, DType dtype = DType::f32, Device device = {});  ///< of shape ()
 
-  /// Whether it is defined.
-  explicit operator bool() const { return value_ != nullptr; }
-  const Type& type() const;  ///< dtype and shape
-  /// Sizes of the axes.
-  const Shape& shape() const { return type().shape; }
-  /// Of the elements.
-  DType dtype() const { return type().dtype; }
-  /// The number of axes.
-  int rank() const { return shape().rank(); }
-  /// Of an axis; negative ones count from the end.
-  std::int64_t size(int axis) const { return shape()[axis]; }
-  /// The number of elements.
-  std::int64_t numel() const { return shape().numel(); }
-  Device device() const;  ///< where it is
-  bool traced() const;    ///< a value inside a trace: has a type but no data
+  explicit operator bool() const { return value_ != nullptr; }  ///< whether it is defined
+  const Type& type() const;                                     ///< dtype and shape; throws Error(usage) when undefined
+  const Shape& shape() const { return type().shape; }           ///< the sizes of the axes
+  DType dtype() const { return type().dtype; }                  ///< the type of the elements
+  int rank() const { return shape().rank(); }                   ///< the number of axes
+  std::int64_t size(int axis) const { return shape()[axis]; }   ///< along an axis, counted from the front
+  std::int64_t numel() const { return shape().numel(); }        ///< the number of elements
+  Device device() const;                                        ///< where the data are, or where the trace will run
+  bool traced() const;                                          ///< a value inside a trace: has a type but no data
 
-  std::string_view name() const;          ///< "net.conv2.weight", written by the first visit of a module's parts
-  void set_name(std::string name) const;  ///< a path for error messages
+  std::string_view name() const;  ///< "net.conv2.weight", written by the first visit of a module's parts
+  /// Names the value, and so every handle to it. Throws Error(usage) when undefined.
+  void set_name(std::string name) const;
 
   // Of stored tensors alone; on a traced one they throw Error(usage).
   void read(void* host) const;         ///< waits for the device and copies out in row-major order
@@ -60,14 +55,12 @@ class Tensor {
   /// copies. Types must match.
   void assign(const Tensor& next) const;
 
-  /// What it refers to; shared by copies.
-  Value* value() const { return value_.get(); }
-  /// Refers to a value; for the library.
-  explicit Tensor(std::shared_ptr<Value> value) : value_(std::move(value)) {}
+  Value* value() const { return value_.get(); }  ///< for the graph and the compiler; null when undefined
+  explicit Tensor(std::shared_ptr<Value> value) : value_(std::move(value)) {}  ///< a handle to it
 
  private:
   std::shared_ptr<Value> value_;
 };
-using Tensors = std::vector<Tensor>;  ///< several tensors
+using Tensors = std::vector<Tensor>;  ///< inputs or outputs of an op
 
 }  // namespace neurim

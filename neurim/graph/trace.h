@@ -11,30 +11,33 @@ namespace neurim {
 
 /// A recorded program. Nodes are in topological order; the graph owns them by index.
 struct Graph {
-  /// A call of an op.
+  /// One op of the program.
   struct Node {
-    std::shared_ptr<const Op> op;  ///< with its attributes
-    std::vector<int> in, out;      ///< indices of values
+    std::shared_ptr<const Op> op;  ///< shared with the graphs that were rewritten from this one
+    std::vector<int> in,           ///< indices into `values`
+        out;                       ///< indices into `values`
     std::string where;             ///< module path, for messages and reports
   };
-  /// An input, constant or result.
+  /// An input, a stored tensor that was read, or an output of a node.
   struct Value {
     Type type;         ///< dtype and shape
     int node = -1;     ///< the producer; -1: an input or a captured tensor
     Tensor captured;   ///< the stored tensor that this value is
-    std::string name;  ///< for error messages
+    std::string name;  ///< of an input or a captured tensor; may be empty
   };
   /// At the end of a replay `state` (a captured value) takes the data of `value`.
   struct Commit {
-    int state, value;  ///< indices of values
+    int state,  ///< index of the captured value
+        value;  ///< index of what it takes
   };
 
-  std::vector<Node> nodes;           ///< in the order of execution
-  std::vector<Value> values;         ///< of all nodes
-  std::vector<int> inputs, outputs;  ///< indices of values
-  std::vector<Commit> commits;       ///< state to write at the end
-  Device device;                     ///< where all of it runs
-  bool training = false;             ///< whether layers behaved as in training
+  std::vector<Node> nodes;      ///< in topological order
+  std::vector<Value> values;    ///< what the numbers of nodes, inputs, outputs and commits index
+  std::vector<int> inputs,      ///< in the order of Trace::input
+      outputs;                  ///< in the order given to Trace::finish
+  std::vector<Commit> commits;  ///< at most one a state
+  Device device;                ///< where all of it runs
+  bool training = false;        ///< whether it was recorded in a trace for training
 
   std::int64_t multiply_adds(const Node& node) const;  ///< as Op::multiply_adds
   std::string text() const;    ///< one line a node: %5 f32(8,6,28,28) = conv2d(%0, conv1.weight) {pad=[2,2,2,2]}
@@ -44,19 +47,19 @@ struct Graph {
 /// Begins recording in this thread; nests. Ends with finish() or with the destructor (then nothing is kept).
 class Trace {
  public:
-  /// How a function is traced.
+  /// How a trace records.
   struct Options {
-    bool training = false;  ///< whether layers behave as in training
-    Device device = {};     ///< where the graph is to run
+    bool training = false;  ///< what training() says: dropout drops, batch normalization takes batch statistics
+    Device device = {};     ///< where the plan will run; stored tensors that are read have to be there
     Tensor random = {};     ///< the key state, i64(2) = {seed, step}: random ops read it, each replay commits step + 1
   };
-  explicit Trace(const Options& options);  ///< Begins to record the calls of this thread.
+  explicit Trace(const Options& options);  ///< begins recording
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  Tensor input(const Type& type, std::string name = {});  ///< Adds an input of the graph.
-  Graph finish(const Tensors& outputs);                   ///< Ends the trace with these outputs.
+  Tensor input(const Type& type, std::string name = {});  ///< a new input of the graph
+  Graph finish(const Tensors& outputs);                   ///< ends the recording; each assigned state becomes a Commit
 
  private:
   friend struct Recorder;
@@ -75,11 +78,10 @@ class Untraced {
   struct Recorder* outer_;
 };
 
-/// Rebuilds a graph node by node in a new trace. `visit` gets a node and its inputs in the new trace, where captured
-/// tensors stand for themselves, and returns its outputs there; nothing: the node is recorded as it is. Nodes that
-/// nothing needs are dropped.
+/// Gets a node and its inputs in the new trace, where captured tensors stand for themselves, and returns its outputs
+/// there; nothing: the node is recorded as it is.
 using Visit = std::function<Tensors(const Graph::Node& node, const Tensors& in)>;
-/// The graph with each node replaced by what `visit` records.
+/// Rebuilds a graph node by node in a new trace. Nodes that nothing needs are dropped.
 Graph rewrite(const Graph& graph, const Visit& visit);
 
 /// The node of the current trace that made this value, or null for inputs and stored tensors.
@@ -97,9 +99,9 @@ bool training();
 /// of this thread that moves on at every call.
 struct RandomKey {
   Tensor key;                ///< i64(2)
-  std::int64_t ordinal = 0;  ///< of the draw within the graph
+  std::int64_t ordinal = 0;  ///< which random op of the trace; eagerly 0
 };
-/// The key of the next draw in the current trace.
+/// The key for one more random op. Throws Error(usage) in a trace without Options::random.
 RandomKey next_random_key();
 /// Sets the eager key of this thread.
 void seed_random(std::uint64_t seed);

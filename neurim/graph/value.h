@@ -1,4 +1,4 @@
-// What a Tensor handle points to. For the graph, the compiler and the device placement; users see Tensor.
+// Values after Tensor handles. For the graph, the compiler and the device placement; users see Tensor.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,23 +8,22 @@
 
 namespace neurim {
 
+/// What a Tensor handle points to.
 struct Value {
-  Type type;
-  Device device;
-  std::string name;
+  Type type;         ///< dtype and shape
+  Device device;     ///< where the data are
+  std::string name;  ///< Tensor::name
 
-  // Stored: the data in their physical layout. Whoever replaces `storage` or `layout` counts `epoch` up, so that plans
-  // that hold the old pointer notice.
-  std::shared_ptr<Storage> storage;
-  Layout layout;
+  std::shared_ptr<Storage> storage;  ///< the data of a stored one, in their physical layout; null of a traced one
+  Layout layout;                     ///< of `storage`
+  /// Whoever replaces `storage` or `layout` counts it up, so that plans that hold the old pointer notice.
   std::uint64_t epoch = 0;
 
-  bool constant = false;   // made inside a trace: its data never change and may be folded
-  bool parameter = false;  // made to be learnt: a part of some module
+  bool constant = false;   ///< made inside a trace: its data never change and may be folded
+  bool parameter = false;  ///< made to be learnt: a part of some module
 
-  // Traced: which trace, and which value of its graph.
-  std::uint64_t trace = 0;
-  int id = -1;
+  std::uint64_t trace = 0;  ///< of a traced one: which trace; 0: a stored one
+  int id = -1;              ///< of a traced one: which value of the graph
 };
 
 /// The same data in the plain layout: the handle itself when it is plain already.

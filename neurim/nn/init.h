@@ -13,7 +13,7 @@ struct Init {
   /// How values are drawn; keep: not at all.
   enum Kind : std::uint8_t { keep, constant, uniform, normal, trunc_normal } kind = keep;  ///< the distribution
   double mean = 0,             ///< of normal and trunc_normal; the value of constant
-      std = 1;                 ///< standard deviation of normal and trunc_normal
+      std = 1;                 ///< std of normal and trunc_normal
   double low = 0,              ///< uniform draws from [low, high), trunc_normal from [low, high]
       high = 1;                ///< see low
   std::int64_t zero_row = -1;  ///< the slice along the first axis that is 0 instead; -1: none

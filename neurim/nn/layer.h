@@ -37,8 +37,8 @@ class Layer {
   };
   template <class M>
   struct Held final : Any {
-    template <class T>
-    explicit Held(T&& from) : module(std::forward<T>(from)) {}
+    explicit Held(const M& from) : module(from) {}
+    explicit Held(M&& from) : module(std::move(from)) {}
     std::unique_ptr<Any> copy() const override { return std::make_unique<Held>(module); }
     void parts(Parts& p) override {
       if constexpr (HasParts<M>) module.parts(p);

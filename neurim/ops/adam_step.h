@@ -4,9 +4,12 @@
 
 namespace neurim {
 
-/// Options.
+/// The options of adam_step, with the defaults of torch.optim.Adam.
 struct AdamRule {
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;  ///< as in Adam
+  double beta1 = 0.9,      ///< decay of the mean of gradients m
+      beta2 = 0.999,       ///< decay of the mean of their squares v
+      eps = 1e-8,          ///< added to the root of v
+      weight_decay = 0;    ///< times the weight joins the gradient; decoupled: the weight shrinks by lr * this
   bool decoupled = false;  ///< AdamW: the decay multiplies the weight instead of joining the gradient
   bool scaled = false;     ///< the gradient is that of a scaled loss
 };
@@ -14,7 +17,7 @@ struct AdamRule {
 /// Inputs (weight, grad, m, v, lr, step[, scale]), the scale when the rule is scaled, outputs (weight', m', v').
 class AdamStep final : public Op {
  public:
-  /// With these attributes.
+  /// An op with these options.
   explicit AdamStep(const AdamRule& update = {}) : rule(update) {}
   AdamRule rule;  ///< the attributes
 
@@ -30,9 +33,11 @@ class AdamStep final : public Op {
   std::vector<Sample> samples() const override;
 };
 
-/// The results of adam_step().
+/// What adam_step returns.
 struct AdamStepped {
-  Tensor weight, m, v;  ///< new values
+  Tensor weight,  ///< after the step
+      m,          ///< mean of gradients
+      v;          ///< mean of squared gradients
 };
 
 /// As torch.optim.Adam, or AdamW when decoupled (Kingma and Ba, arXiv 1412.6980; Loshchilov and Hutter,

@@ -8,7 +8,7 @@ namespace neurim {
 template <std::size_t N>
 class AdaptivePool : public Op {
  public:
-  std::array<std::int64_t, N> output = each_axis<N>(1);  ///< sizes of the output
+  std::array<std::int64_t, N> output = each_axis<N>(1);  ///< sizes of the result; 0 keeps the axis
   void fields(Fields& f) final { list_field(f, "output", output); }
   Types infer(std::span<const Type> in) const final;
 
@@ -18,7 +18,7 @@ class AdaptivePool : public Op {
   static std::vector<Sample> samples_of(const Fill& fill);
 };
 
-/// See adaptive_avg_pool().
+/// The op of adaptive_avg_pool.
 template <std::size_t N>
 class AdaptiveAvgPool final : public AdaptivePool<N> {
  public:
@@ -29,7 +29,7 @@ class AdaptiveAvgPool final : public AdaptivePool<N> {
   std::vector<Sample> samples() const override;
 };
 
-/// See adaptive_max_pool().
+/// The op of adaptive_max_pool.
 template <std::size_t N>
 class AdaptiveMaxPool final : public AdaptivePool<N> {
  public:

@@ -6,8 +6,8 @@ namespace neurim {
 
 /// Element by element, of one number dtype; shapes broadcast by NumPy's rule.
 Tensor add(const Tensor& a, const Tensor& b);
-Tensor operator+(const Tensor& a, const Tensor& b);  ///< see add()
-Tensor operator+(const Tensor& a, double b);         ///< see add()
-Tensor operator+(double a, const Tensor& b);         ///< see add()
+Tensor operator+(const Tensor& a, const Tensor& b);  ///< add(a, b)
+Tensor operator+(const Tensor& a, double b);         ///< the number in the dtype of a
+Tensor operator+(double a, const Tensor& b);         ///< the number in the dtype of b
 
 }  // namespace neurim

@@ -4,7 +4,7 @@
 
 namespace neurim {
 
-/// See all_finite().
+/// The op of all_finite. Inputs: one or more floating tensors -> bool scalar.
 class AllFinite final : public Op {
  public:
   std::string_view name() const override { return "all_finite"; }

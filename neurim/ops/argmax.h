@@ -4,13 +4,13 @@
 
 namespace neurim {
 
-/// See argmax().
+/// The op of argmax. Input (x) -> i64 indices.
 class Argmax final : public Op {
  public:
-  std::int64_t axis;  ///< negative ones count from the end
+  std::int64_t axis;  ///< may count from the back
   bool keepdims;      ///< whether the axis stays, with size 1
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Argmax(std::int64_t axis_ = 0, bool keepdims_ = false) : axis(axis_), keepdims(keepdims_) {}
   std::string_view name() const override { return "argmax"; }
   void fields(Fields& f) override { f("axis", axis)("keepdims", keepdims); }

@@ -8,7 +8,7 @@ namespace neurim {
 template <std::size_t N>
 class AvgPool final : public Op {
  public:
-  PoolOptions<N> options;  ///< the attributes
+  PoolOptions<N> options;  ///< the window
   std::string_view name() const override { return N == 1 ? "avg_pool1d" : N == 2 ? "avg_pool2d" : "avg_pool3d"; }
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;
@@ -18,12 +18,12 @@ class AvgPool final : public Op {
   void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
-using AvgPool2d = AvgPool<2>;  ///< for 2 spatial axes
+using AvgPool2d = AvgPool<2>;  ///< of x(N,C,H,W)
 
 /// Input (dy) -> dx.
 class AvgPool2dGrad final : public Op {
  public:
-  Pool2dOptions options;  ///< the attributes
+  Pool2dOptions options;  ///< as of AvgPool2d
   Shape input_shape;      ///< of x
   std::string_view name() const override { return "avg_pool2d_grad"; }
   void fields(Fields& f) override;

@@ -5,12 +5,12 @@
 
 namespace neurim {
 
-/// See broadcast_to().
+/// The op of broadcast_to. Input (x).
 class BroadcastTo final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit BroadcastTo(const Shape& target = {}) : shape(target) {}
-  Shape shape;  ///< of the output
+  Shape shape;  ///< of the result
 
   std::string_view name() const override { return "broadcast_to"; }
   void fields(Fields& f) override { list_field(f, "shape", shape); }

@@ -4,12 +4,12 @@
 
 namespace neurim {
 
-/// See cast().
+/// The op of cast. Input (x).
 class Cast final : public Op {
  public:
-  DType dtype;  ///< of the output
+  DType dtype;  ///< of the result
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Cast(DType dtype_ = DType::f32) : dtype(dtype_) {}
   std::string_view name() const override { return "cast"; }
   void fields(Fields& f) override { f("dtype", dtype); }

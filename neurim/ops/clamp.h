@@ -4,12 +4,13 @@
 
 namespace neurim {
 
-/// See clamp().
+/// min(max(x, low), high); input (x).
 class Clamp final : public UnaryOp {
  public:
-  double low, high;  ///< the limits
+  double low,  ///< the lower bound
+      high;    ///< the upper bound
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Clamp(double low_ = 0, double high_ = 6) : low(low_), high(high_) {}
   std::string_view name() const override { return "clamp"; }
   void fields(Fields& f) override { f("low", low)("high", high); }
@@ -27,9 +28,10 @@ class Clamp final : public UnaryOp {
 /// dy where low <= x <= high, else 0; inputs (x, dy).
 class ClampGrad final : public UnaryGradOp {
  public:
-  double low, high;  ///< the limits
+  double low,  ///< the lower bound
+      high;    ///< the upper bound
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit ClampGrad(double low_ = 0, double high_ = 6) : low(low_), high(high_) {}
   std::string_view name() const override { return "clamp_grad"; }
   void fields(Fields& f) override { f("low", low)("high", high); }

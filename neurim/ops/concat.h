@@ -4,12 +4,12 @@
 
 namespace neurim {
 
-/// See concat().
+/// The op of concat. Inputs: one or more tensors.
 class Concat final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Concat(std::int64_t along = 0) : axis(along) {}
-  std::int64_t axis;  ///< negative ones count from the end
+  std::int64_t axis;  ///< may count from the back
 
   std::string_view name() const override { return "concat"; }
   FusionTraits fusion() const override { return {.data_movement = true, .concat_axis = axis}; }

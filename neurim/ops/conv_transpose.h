@@ -5,18 +5,19 @@
 
 namespace neurim {
 
-/// Geometry of a transposed convolution.
+/// How a transposed convolution over N axes moves its kernel: the options of the convolution that it is the data
+/// gradient of.
 template <std::size_t N>
 struct ConvTransposeOptions {
-  std::array<std::int64_t, N> stride = each_axis<N>(1),  ///< steps of the window
-      dilation = each_axis<N>(1);                        ///< [depth,] [height,] width
+  std::array<std::int64_t, N> stride = each_axis<N>(1),  ///< steps of the kernel: [depth,] [height,] width
+      dilation = each_axis<N>(1);                        ///< distance between taps of the kernel
   std::array<std::int64_t, 2 * N> pad{};                 ///< cut off the output: all begins, then all ends, as ONNX
   std::array<std::int64_t, N> output_padding{};          ///< added to the size at the ends; less than the stride
   std::int64_t groups = 1;                               ///< divides the input and the output channels
 };
-using ConvTranspose1dOptions = ConvTransposeOptions<1>;  ///< for 1 spatial axis
-using ConvTranspose2dOptions = ConvTransposeOptions<2>;  ///< for 2 spatial axes
-using ConvTranspose3dOptions = ConvTransposeOptions<3>;  ///< for 3 spatial axes
+using ConvTranspose1dOptions = ConvTransposeOptions<1>;  ///< of x(N,C,L)
+using ConvTranspose2dOptions = ConvTransposeOptions<2>;  ///< of x(N,C,H,W)
+using ConvTranspose3dOptions = ConvTransposeOptions<3>;  ///< of x(N,C,D,H,W)
 
 /// A transposed convolution over N axes, from x(N,C,…), weight(C,O/groups,k…) and, when given, bias(O).
 template <std::size_t N>

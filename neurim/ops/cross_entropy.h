@@ -4,7 +4,7 @@
 
 namespace neurim {
 
-/// Options of cross_entropy().
+/// The options of cross_entropy, as of torch.nn.CrossEntropyLoss.
 struct CrossEntropyOptions {
   double label_smoothing = 0;        ///< in [0, 1]: this share of the target is spread evenly over the classes
   std::int64_t ignore_index = -100;  ///< positions with this target count nothing
@@ -24,7 +24,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
 /// Inputs (logits, target[, class_weights]) -> loss.
 class CrossEntropy final : public Op {
  public:
-  CrossEntropyOptions options;  ///< the attributes
+  CrossEntropyOptions options;  ///< of the loss
   std::string_view name() const override { return "cross_entropy"; }
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;
@@ -37,7 +37,7 @@ class CrossEntropy final : public Op {
 /// Inputs (logits, target[, class_weights], dloss) -> dlogits.
 class CrossEntropyGrad final : public Op {
  public:
-  CrossEntropyOptions options;  ///< the attributes
+  CrossEntropyOptions options;  ///< of the loss
   std::string_view name() const override { return "cross_entropy_grad"; }
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;

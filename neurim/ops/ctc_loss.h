@@ -4,7 +4,7 @@
 
 namespace neurim {
 
-/// Options of ctc_loss().
+/// The options of ctc_loss, as of torch.nn.CTCLoss.
 struct CtcOptions {
   std::int64_t blank = 0;          ///< the class that stands for no label
   std::string reduction = "mean";  ///< "mean" (of the losses over their target lengths), "sum" or "none"
@@ -26,8 +26,8 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
 /// Inputs (log_probs, targets, input_lengths, target_lengths) -> losses (N).
 class CtcLoss final : public Op {
  public:
-  std::int64_t blank = 0;      ///< the class of the blank
-  bool zero_infinity = false;  ///< infinite losses count as 0
+  std::int64_t blank = 0;      ///< as of CtcOptions
+  bool zero_infinity = false;  ///< as of CtcOptions
   std::string_view name() const override { return "ctc_loss"; }
   void fields(Fields& f) override { f("blank", blank)("zero_infinity", zero_infinity); }
   Types infer(std::span<const Type> in) const override;
@@ -40,8 +40,8 @@ class CtcLoss final : public Op {
 /// Inputs (log_probs, targets, input_lengths, target_lengths, dlosses) -> dlog_probs.
 class CtcLossGrad final : public Op {
  public:
-  std::int64_t blank = 0;      ///< the class of the blank
-  bool zero_infinity = false;  ///< infinite losses count as 0
+  std::int64_t blank = 0;      ///< as of CtcOptions
+  bool zero_infinity = false;  ///< as of CtcOptions
   std::string_view name() const override { return "ctc_loss_grad"; }
   void fields(Fields& f) override { f("blank", blank)("zero_infinity", zero_infinity); }
   Types infer(std::span<const Type> in) const override;

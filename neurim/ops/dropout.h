@@ -25,7 +25,7 @@ Tensor alpha_dropout(const Tensor& x, double p);
 /// p. The gradient is the same op on dy.
 class Dropout final : public Op {
  public:
-  double p = 0.5;            ///< the probability of zeroing
+  double p = 0.5;            ///< the probability that an element becomes 0
   std::int64_t ordinal = 0;  ///< of the random op in its trace
   std::string_view name() const override { return "dropout"; }
   void fields(Fields& f) override { f("p", p)("ordinal", ordinal); }

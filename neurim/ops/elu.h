@@ -4,12 +4,12 @@
 
 namespace neurim {
 
-/// See elu().
+/// x where x > 0, else alpha * (e^x - 1); input (x).
 class Elu final : public UnaryOp {
  public:
-  double alpha;  ///< minus the limit for x to -infinity
+  double alpha;  ///< the limit for large negative x is -alpha
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Elu(double alpha_ = 1) : alpha(alpha_) {}
   std::string_view name() const override { return "elu"; }
   void fields(Fields& f) override { f("alpha", alpha); }

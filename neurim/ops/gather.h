@@ -5,12 +5,12 @@
 
 namespace neurim {
 
-/// See gather().
+/// The op of gather. Inputs (x, indices).
 class Gather final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Gather(std::int64_t along = 0) : axis(along) {}
-  std::int64_t axis;  ///< that is indexed
+  std::int64_t axis;  ///< may count from the back
 
   std::string_view name() const override { return "gather"; }
   void fields(Fields& f) override { f("axis", axis); }
@@ -26,10 +26,10 @@ class Gather final : public Op {
 /// index.
 class GatherGrad final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit GatherGrad(const Shape& whole = {}, std::int64_t along = 0) : shape(whole), axis(along) {}
-  Shape shape;        ///< of the gathered tensor
-  std::int64_t axis;  ///< that is indexed
+  Shape shape;        ///< before the gather
+  std::int64_t axis;  ///< may count from the back
 
   std::string_view name() const override { return "gather_grad"; }
   void fields(Fields& f) override {

@@ -4,12 +4,12 @@
 
 namespace neurim {
 
-/// See gelu().
+/// x * Phi(x); input (x).
 class Gelu final : public UnaryOp {
  public:
   std::string approximate;  ///< "none": exact; "tanh": 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Gelu(std::string approximate_ = "none") : approximate(std::move(approximate_)) {}
   std::string_view name() const override { return "gelu"; }
   void fields(Fields& f) override { f("approximate", approximate); }
@@ -27,9 +27,9 @@ class Gelu final : public UnaryOp {
 /// dy * gelu'(x); inputs (x, dy).
 class GeluGrad final : public UnaryGradOp {
  public:
-  std::string approximate;  ///< as in Gelu
+  std::string approximate;  ///< as of Gelu
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit GeluGrad(std::string approximate_ = "none") : approximate(std::move(approximate_)) {}
   std::string_view name() const override { return "gelu_grad"; }
   void fields(Fields& f) override { f("approximate", approximate); }

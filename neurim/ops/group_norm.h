@@ -21,9 +21,9 @@ Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& b
 /// Inputs (x, weight, bias) -> y.
 class GroupNorm final : public NormOp {
  public:
-  std::int64_t groups;  ///< of channels
+  std::int64_t groups;  ///< number of groups; divides the channels
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit GroupNorm(std::int64_t groups_ = 1, double eps_ = 1e-5) : groups(groups_) { eps = eps_; }
   std::string_view name() const override { return "group_norm"; }
   void fields(Fields& f) override { f("groups", groups)("eps", eps); }
@@ -39,7 +39,7 @@ class InstanceNorm final : public Op {
  public:
   double eps;  ///< added to the variance
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit InstanceNorm(double eps_ = 1e-5) : eps(eps_) {}
   std::string_view name() const override { return "instance_norm"; }
   void fields(Fields& f) override { f("eps", eps); }

@@ -4,13 +4,13 @@
 
 namespace neurim {
 
-/// See iota().
+/// The op of iota. No input -> (n).
 class Iota final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Iota(std::int64_t count = 0, DType element = DType::i64) : n(count), dtype(element) {}
-  std::int64_t n;  ///< of elements
-  DType dtype;     ///< of the output
+  std::int64_t n;  ///< how many numbers
+  DType dtype;     ///< of the result
 
   std::string_view name() const override { return "iota"; }
   void fields(Fields& f) override { f("n", n)("dtype", dtype); }

@@ -8,8 +8,10 @@ namespace neurim {
 /// How x lies before such an op: in `rows` rows of `channels` runs of `inner` elements, each row normalized
 /// by itself. Run c of row r has weight number r % groups * channels + c.
 struct NormRows {
-  /// Rows of x, groups of a row, channels of a group, elements of a channel.
-  std::int64_t rows, groups, channels, inner;
+  std::int64_t rows,  ///< number of rows
+      groups,         ///< after how many rows the weights start again
+      channels,       ///< runs in a row
+      inner;          ///< elements of a run, which share a weight
 };
 
 /// Base: (x - mean) / sqrt(variance + eps) * weight + bias with the mean and the biased variance of each row.
@@ -17,9 +19,10 @@ class NormOp : public Op {
  public:
   double eps = 1e-5;  ///< added to the variance
 
-  virtual std::int64_t group_count() const { return 0; }     ///< 0: weight has the shape of the last axes of x
-  virtual bool centered() const { return true; }             ///< or the mean counts as 0, and there is no bias
-  NormRows rows(const Shape& x, const Shape& weight) const;  ///< How x is cut into rows that are normalized.
+  virtual std::int64_t group_count() const { return 0; }  ///< 0: weight has the shape of the last axes of x
+  virtual bool centered() const { return true; }          ///< or the mean counts as 0, and there is no bias
+  /// How x lies before this op.
+  NormRows rows(const Shape& x, const Shape& weight) const;
   Tensors grad(const Gradient& g) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
 
@@ -37,7 +40,7 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
 /// Inputs (x, weight, bias) -> y.
 class LayerNorm final : public NormOp {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit LayerNorm(double eps_ = 1e-5) { eps = eps_; }
   std::string_view name() const override { return "layer_norm"; }
   void fields(Fields& f) override { f("eps", eps); }
@@ -52,10 +55,10 @@ class LayerNorm final : public NormOp {
 /// counts as 0.
 class NormGrad final : public NormOp {
  public:
-  std::int64_t groups = 0;  ///< of channels; 0: of layer_norm
-  bool center = true;       ///< the mean is subtracted
+  std::int64_t groups = 0;  ///< group_count() of the op whose gradient it is
+  bool center = true;       ///< centered() of the op whose gradient it is
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit NormGrad(double eps_ = 1e-5, std::int64_t groups_ = 0, bool center_ = true)
       : groups(groups_), center(center_) {
     eps = eps_;

@@ -4,12 +4,12 @@
 
 namespace neurim {
 
-/// See leaky_relu().
+/// x where x > 0, else slope * x; input (x).
 class LeakyRelu final : public UnaryOp {
  public:
-  double slope;  ///< of the negative part
+  double slope;  ///< where x is not positive
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit LeakyRelu(double slope_ = 0.01) : slope(slope_) {}
   std::string_view name() const override { return "leaky_relu"; }
   void fields(Fields& f) override { f("slope", slope); }
@@ -23,9 +23,9 @@ class LeakyRelu final : public UnaryOp {
 /// dy where x > 0, else slope * dy; inputs (x, dy).
 class LeakyReluGrad final : public UnaryGradOp {
  public:
-  double slope;  ///< of the negative part
+  double slope;  ///< where x is not positive
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit LeakyReluGrad(double slope_ = 0.01) : slope(slope_) {}
   std::string_view name() const override { return "leaky_relu_grad"; }
   void fields(Fields& f) override { f("slope", slope); }

@@ -4,10 +4,12 @@
 
 namespace neurim {
 
-/// Options of local_response_norm().
+/// The options of local_response_norm, as of torch.nn.LocalResponseNorm.
 struct LocalResponseNormOptions {
-  std::int64_t size = 5;                    ///< channels of a window
-  double alpha = 1e-4, beta = 0.75, k = 1;  ///< y = x / (k + alpha / size * sum of squares)^beta
+  std::int64_t size = 5;  ///< channels of a window
+  double alpha = 1e-4,    ///< the factor of the mean of squares
+      beta = 0.75,        ///< the exponent of the divisor
+      k = 1;              ///< added to the mean
 };
 
 /// x(N,C,…), floating -> x / (k + alpha * mean of squares)^beta, the mean over `size` channels around each,

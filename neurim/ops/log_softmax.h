@@ -4,10 +4,10 @@
 
 namespace neurim {
 
-/// See log_softmax().
+/// log(softmax(x)); input (x).
 class LogSoftmax final : public SoftmaxOp {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit LogSoftmax(std::int64_t axis_ = -1) : SoftmaxOp(axis_) {}
   std::string_view name() const override { return "log_softmax"; }
   Tensors grad(const Gradient& g) const override;
@@ -18,13 +18,12 @@ class LogSoftmax final : public SoftmaxOp {
 /// dy - e^y * sum(dy); inputs (y, dy).
 class LogSoftmaxGrad final : public SoftmaxOp {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit LogSoftmaxGrad(std::int64_t axis_ = -1) : SoftmaxOp(axis_) {}
   std::string_view name() const override { return "log_softmax_grad"; }
   std::vector<Sample> samples() const override { return samples_of<LogSoftmaxGrad>({-5, 0}); }
 
  protected:
-  /// Y and dy.
   std::size_t inputs() const override { return 2; }
 };
 

@@ -4,10 +4,9 @@
 
 namespace neurim {
 
-// Element by element, bool to bool; shapes broadcast by NumPy's rule.
-
-Tensor logical_and(const Tensor& a, const Tensor& b);  ///< whether both are not 0; shapes broadcast
-Tensor logical_or(const Tensor& a, const Tensor& b);   ///< whether one is not 0; shapes broadcast
-Tensor logical_not(const Tensor& x);                   ///< whether x is 0
+/// a and b element by element, bool to bool; shapes broadcast by NumPy's rule.
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);  ///< a or b, as logical_and
+Tensor logical_not(const Tensor& x);                  ///< not x, element by element; bool
 
 }  // namespace neurim

@@ -4,7 +4,7 @@
 
 namespace neurim {
 
-/// Geometry of lp_pool().
+/// A window that slides over the last N axes, and the norm taken of it.
 template <std::size_t N>
 struct LpPoolOptions {
   double norm_type = 2;                                  ///< p, 1 or more
@@ -17,7 +17,7 @@ struct LpPoolOptions {
 template <std::size_t N>
 class LpPool final : public Op {
  public:
-  LpPoolOptions<N> options;  ///< the attributes
+  LpPoolOptions<N> options;  ///< the window and the norm
   std::string_view name() const override { return N == 1 ? "lp_pool1d" : N == 2 ? "lp_pool2d" : "lp_pool3d"; }
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;

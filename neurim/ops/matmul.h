@@ -12,7 +12,8 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool t
 /// Inputs (a, b), each of two or more axes.
 class Matmul final : public Op {
  public:
-  bool transpose_a = false, transpose_b = false;  ///< the last two axes of a, or b, are swapped first
+  bool transpose_a = false,  ///< whether a is (…,K,M)
+      transpose_b = false;   ///< whether b is (…,N,K)
   std::string_view name() const override { return "matmul"; }
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;

@@ -8,7 +8,7 @@ namespace neurim {
 template <std::size_t N>
 class MaxPool final : public Op {
  public:
-  PoolOptions<N> options;  ///< the attributes
+  PoolOptions<N> options;  ///< the window
   std::string_view name() const override { return N == 1 ? "max_pool1d" : N == 2 ? "max_pool2d" : "max_pool3d"; }
   void fields(Fields& f) override;
   FusionTraits fusion() const override { return {.ends_group = N == 2, .data_movement = N == 2}; }
@@ -19,13 +19,13 @@ class MaxPool final : public Op {
   void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
-using MaxPool2d = MaxPool<2>;  ///< for 2 spatial axes
+using MaxPool2d = MaxPool<2>;  ///< of x(N,C,H,W)
 
 /// Inputs (x, dy) -> dx. It finds the maxima again: an x that a plan has computed again may differ from the first in
 /// its last bits.
 class MaxPool2dGrad final : public Op {
  public:
-  Pool2dOptions options;  ///< the attributes
+  Pool2dOptions options;  ///< as of MaxPool2d
   std::string_view name() const override { return "max_pool2d_grad"; }
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;

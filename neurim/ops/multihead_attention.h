@@ -19,8 +19,8 @@ Tensor multihead_self_attention(const Tensor& qkv, std::int64_t heads, const Ten
 /// the first three where they are packed.
 class MultiheadAttentionOp final : public Op {
  public:
-  std::int64_t heads = 1;               ///< of the features
-  bool packed = false;                  ///< query, key and value are one tensor
+  std::int64_t heads = 1;               ///< divides the features
+  bool packed = false;                  ///< whether query, key and value are one input (N,L,3*H*E)
   ScaledDotProductAttention attention;  ///< of each head
   std::string_view name() const override { return "multihead_attention"; }
   void fields(Fields& f) override {
@@ -45,9 +45,9 @@ class MultiheadAttentionOp final : public Op {
 /// is kept (Dao et al., "FlashAttention", NeurIPS'22).
 class MultiheadAttentionGrad final : public Op {
  public:
-  std::int64_t heads = 1;  ///< of the features
-  bool packed = false;     ///< query, key and value are one tensor
-  double scale = 1;        ///< of the scores
+  std::int64_t heads = 1;  ///< divides the features
+  bool packed = false;     ///< whether query, key and value are one input (N,L,3*H*E)
+  double scale = 1;        ///< of the products of queries and keys
   std::string_view name() const override { return "multihead_attention_grad"; }
   void fields(Fields& f) override { f("heads", heads)("packed", packed)("scale", scale); }
   Types infer(std::span<const Type> in) const override;

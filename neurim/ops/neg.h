@@ -6,6 +6,6 @@ namespace neurim {
 
 /// Element by element; any number type, any shape (u8 saturates at 0).
 Tensor neg(const Tensor& x);
-Tensor operator-(const Tensor& x);  ///< see neg()
+Tensor operator-(const Tensor& x);  ///< neg(x)
 
 }  // namespace neurim

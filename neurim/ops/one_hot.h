@@ -4,13 +4,13 @@
 
 namespace neurim {
 
-/// See one_hot().
+/// The op of one_hot. Input (indices).
 class OneHot final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit OneHot(std::int64_t count = 0, DType element = DType::f32) : classes(count), dtype(element) {}
-  std::int64_t classes;  ///< the size of the new axis
-  DType dtype;           ///< of the output
+  std::int64_t classes;  ///< the size of the new last axis
+  DType dtype;           ///< of the result
 
   std::string_view name() const override { return "one_hot"; }
   void fields(Fields& f) override { f("classes", classes)("dtype", dtype); }

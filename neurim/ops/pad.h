@@ -4,13 +4,13 @@
 
 namespace neurim {
 
-/// See pad().
+/// The op of pad with a constant. Input (x).
 class Pad final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Pad(std::vector<std::int64_t> amounts = {}, double fill = 0) : pads(std::move(amounts)), value(fill) {}
   std::vector<std::int64_t> pads;  ///< all begins, then all ends; a negative one crops
-  double value;                    ///< of the padding
+  double value;                    ///< what surrounds x
 
   std::string_view name() const override { return "pad"; }
   void fields(Fields& f) override { f("pads", pads)("value", value); }
@@ -31,10 +31,10 @@ Tensor pad(const Tensor& x, std::vector<std::int64_t> pads, double value = 0);
 /// not shorter than the axis or a circular pad longer.
 Tensor pad(const Tensor& x, std::vector<std::int64_t> pads, const std::string& mode);
 
-/// pad with elements of x.
+/// The op of pad with elements of x. Input (x).
 class BorderPad final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit BorderPad(std::vector<std::int64_t> amounts = {}, std::string border = "reflect")
       : pads(std::move(amounts)), mode(std::move(border)) {}
   std::vector<std::int64_t> pads;  ///< as in Pad

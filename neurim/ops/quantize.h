@@ -9,11 +9,11 @@ namespace neurim {
 /// See quantize().
 class Quantize final : public Op {
  public:
-  std::int64_t zero_point = 0;  ///< the integer that stands for 0
-  DType dtype = DType::u8;      ///< u8 or i8
+  std::int64_t zero_point = 0;  ///< the whole number that stands for 0
+  DType dtype = DType::u8;      ///< of the result, u8 or i8
 
-  Quantize() = default;
-  /// With these attributes.
+  Quantize() = default;  ///< to u8 with zero point 0
+  /// Sets the attributes.
   Quantize(std::int64_t zero_point_, DType dtype_) : zero_point(zero_point_), dtype(dtype_) {}
   std::string_view name() const override { return "quantize"; }
   void fields(Fields& f) override { f("zero_point", zero_point)("dtype", dtype); }
@@ -28,9 +28,9 @@ class Quantize final : public Op {
 /// See dequantize().
 class Dequantize final : public Op {
  public:
-  std::int64_t zero_point = 0;  ///< the integer that stands for 0
+  std::int64_t zero_point = 0;  ///< the whole number that stands for 0
 
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Dequantize(std::int64_t zero_point_ = 0) : zero_point(zero_point_) {}
   std::string_view name() const override { return "dequantize"; }
   void fields(Fields& f) override { f("zero_point", zero_point); }

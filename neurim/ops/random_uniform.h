@@ -24,9 +24,10 @@ inline std::array<std::uint32_t, 4> random_block(std::uint64_t seed, std::uint64
 /// Input (key i64(2) = {seed, step}) -> numbers.
 class RandomUniform final : public Op {
  public:
-  Shape shape;               ///< of the output
-  DType dtype = DType::f32;  ///< of the output
-  double low = 0, high = 1;  ///< the range
+  Shape shape;               ///< of the result
+  DType dtype = DType::f32;  ///< of the result, floating
+  double low = 0,            ///< the least number
+      high = 1;              ///< what all numbers are below, before rounding
   std::int64_t ordinal = 0;  ///< of the random op in its trace
   std::string_view name() const override { return "random_uniform"; }
   void fields(Fields& f) override;

@@ -8,15 +8,17 @@ namespace neurim {
 /// (H without projection) and G gates, stacked in PyTorch's order: i, f, g, o of the LSTM (G = 4), r, z, n of
 /// the GRU (G = 3), the one of the simple network (G = 1). All of one floating dtype.
 struct RecurrentInputs {
-  Tensor x;                 ///< (T,N,I)
-  Tensor weight_ih;         ///< (G*H,I)
-  Tensor weight_hh;         ///< (G*H,P)
-  Tensor bias_ih, bias_hh;  ///< (G*H), or both undefined: 0
-  Tensor weight_hr = {};    ///< LSTM: (P,H), P < H; the output is its product with o * tanh(c) (Sak et al.,
-                            ///< 2014, arXiv:1402.1128)
-  Tensor peephole = {};     ///< LSTM: (3*H), what c adds to i, f and o (Gers et al., JMLR 3, 2002)
-  Tensor h0 = {}, c0 = {};  ///< states before the first step, (N,P) and LSTM's (N,H); undefined: 0
-  Tensor lengths = {};      ///< i64(N) in [1,T]: steps from a sequence's length on are padding; undefined: T
+  Tensor x;               ///< (T,N,I)
+  Tensor weight_ih;       ///< (G*H,I)
+  Tensor weight_hh;       ///< (G*H,P)
+  Tensor bias_ih,         ///< (G*H); undefined, as bias_hh is then: 0
+      bias_hh;            ///< (G*H)
+  Tensor weight_hr = {};  ///< LSTM: (P,H), P < H; the output is its product with o * tanh(c) (Sak et al.,
+                          ///< 2014, arXiv:1402.1128)
+  Tensor peephole = {};   ///< LSTM: (3*H), what c adds to i, f and o (Gers et al., JMLR 3, 2002)
+  Tensor h0 = {},         ///< output before the first step, (N,P); undefined: 0
+      c0 = {};            ///< LSTM: cell state before the first step, (N,H); given exactly when h0 is
+  Tensor lengths = {};    ///< i64(N) in [1,T]: steps from a sequence's length on are padding; undefined: T
 };
 
 /// Long short-term memory (Hochreiter and Schmidhuber, 1997; with forget gates, Gers et al., 2000) -> outputs
@@ -34,24 +36,28 @@ Tensors gru(const RecurrentInputs& in, bool reverse = false, bool reset_after = 
 /// h (N,H); padding as for lstm.
 Tensors rnn(const RecurrentInputs& in, bool reverse = false, const std::string& nonlinearity = "tanh");
 
-/// The kind of recurrent unit.
+/// The kind of a recurrent layer.
 enum class Cell : std::uint8_t { lstm, gru, rnn };
-int gate_count(Cell cell);  ///< rows of its weights over hidden units
+int gate_count(Cell cell);  ///< G of RecurrentInputs
 
-/// What a recurrence has beside its weights.
+/// The attributes of recurrent ops.
 struct RecurrentOptions {
   bool reverse = false;               ///< from the last step to the first
   bool reset_after = true;            ///< of the GRU
   std::string nonlinearity = "tanh";  ///< of the simple network
-  bool bias = false, projection = false, peephole = false, state = false, lengths = false;  ///< which inputs there are
+  bool bias = false,                  ///< whether there are bias_ih and bias_hh
+      projection = false,             ///< whether there is weight_hr
+      peephole = false,               ///< whether there is the input peephole
+      state = false,                  ///< whether there is h0, and of the LSTM c0
+      lengths = false;                ///< whether there is the input lengths
 };
 
 /// Base of the recurrent ops. Their optional inputs are there when the options say so.
 class RecurrentOp : public Op {
  public:
-  const Cell cell;           ///< the kind of unit
+  const Cell cell;           ///< the kind of layer
   RecurrentOptions options;  ///< the attributes
-  /// Of this kind.
+  /// An op of that cell.
   explicit RecurrentOp(Cell kind) : cell(kind) {}
   void fields(Fields& f) override;
   bool checks_data() const override { return true; }
@@ -61,8 +67,7 @@ class RecurrentOp : public Op {
 /// (y, h[, c]): a linear layer over all steps and a recurrence.
 class Recurrent final : public RecurrentOp {
  public:
-  /// As the base class.
-  using RecurrentOp::RecurrentOp;
+  using RecurrentOp::RecurrentOp;  ///< of a cell
   std::string_view name() const override;
   Types infer(std::span<const Type> in) const override;
   Tensors decompose(std::span<const Tensor> in) const override;

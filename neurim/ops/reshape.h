@@ -5,10 +5,10 @@
 
 namespace neurim {
 
-/// See reshape().
+/// The op of reshape. Input (x).
 class Reshape final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Reshape(const Shape& target = {}) : shape(target) {}
   Shape shape;  ///< at most one size is -1
 

@@ -13,7 +13,7 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
 /// Inputs (x, weight) -> y.
 class RmsNorm final : public NormOp {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit RmsNorm(double eps_ = 0x1p-23) { eps = eps_; }
   std::string_view name() const override { return "rms_norm"; }
   void fields(Fields& f) override { f("eps", eps); }

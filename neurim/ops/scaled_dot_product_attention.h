@@ -6,7 +6,7 @@
 
 namespace neurim {
 
-/// Options of scaled_dot_product_attention().
+/// The options of attention.
 struct AttentionOptions {
   std::optional<double> scale = {};  ///< of the products of queries and keys; without one 1/sqrt(E)
   bool is_causal = false;            ///< query i sees the keys 0 … i alone, besides what attn_mask says
@@ -27,9 +27,9 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
 /// weight of place i in (N,H,L,S) stays when number i of random_uniform.h is at least dropout_p.
 class ScaledDotProductAttention final : public Op {
  public:
-  double scale = 1;          ///< of the scores
-  bool is_causal = false;    ///< a query sees no later key
-  double dropout_p = 0;      ///< of the weights
+  double scale = 1;          ///< of the products of queries and keys
+  bool is_causal = false;    ///< as of AttentionOptions
+  double dropout_p = 0;      ///< as of AttentionOptions
   std::int64_t ordinal = 0;  ///< of the random op in its trace
   std::string_view name() const override { return "scaled_dot_product_attention"; }
   void fields(Fields& f) override {

@@ -4,18 +4,20 @@
 
 namespace neurim {
 
-/// The rule of sgd_step().
+/// The options of sgd_step, with the defaults of torch.optim.SGD.
 struct SgdRule {
-  double momentum = 0, dampening = 0, weight_decay = 0;  ///< as in PyTorch's SGD
-  bool nesterov = false;                                 ///< Nesterov momentum
-  bool scaled = false;                                   ///< the gradient is that of a scaled loss
+  double momentum = 0,    ///< decay of the buffer; 0: no buffer
+      dampening = 0,      ///< the share of the gradient that does not join the buffer
+      weight_decay = 0;   ///< times the weight joins the gradient
+  bool nesterov = false;  ///< Nesterov momentum; takes a momentum above 0 and no dampening
+  bool scaled = false;    ///< the gradient is that of a scaled loss
 };
 
 /// Inputs (weight, grad[, buffer], lr[, scale]), outputs (weight'[, buffer']); the buffer is there exactly when
 /// momentum is not 0, the scale when the rule is scaled.
 class SgdStep final : public Op {
  public:
-  /// With these attributes.
+  /// An op with these options.
   explicit SgdStep(const SgdRule& update = {}) : rule(update) {}
   SgdRule rule;  ///< the attributes
 
@@ -29,9 +31,10 @@ class SgdStep final : public Op {
   std::vector<Sample> samples() const override;
 };
 
-/// The results of sgd_step().
+/// What sgd_step returns.
 struct SgdStepped {
-  Tensor weight, buffer;  ///< the buffer is undefined without momentum
+  Tensor weight,  ///< after the step
+      buffer;     ///< undefined without momentum
 };
 
 /// As torch.optim.SGD: g = grad + weight_decay * weight; buffer' = momentum * buffer + (1 - dampening) * g;

@@ -8,26 +8,30 @@ namespace neurim {
 /// What a slice takes from a tensor of one shape: element i along an axis is element start + i * step of the
 /// tensor.
 struct SliceRange {
-  std::array<std::int64_t, Shape::kMaxRank> start{}, step{};  ///< of each axis
-  Shape shape;                                                ///< of the result
+  std::array<std::int64_t, Shape::kMaxRank> start{},  ///< the first element along each axis
+      step{};                                         ///< from one element to the next, in elements along the axis
+  Shape shape;                                        ///< of the slice
 };
 
 /// As the inputs of ONNX's Slice: one entry of each per sliced axis. Starts and ends may count from the back
 /// and are clamped; `axes` empty: the first ones; `steps` empty: ones. A negative step walks backwards,
 /// excluding the end.
 struct SliceOptions {
-  std::vector<std::int64_t> starts, ends, axes, steps;  ///< as in NumPy; axes: which these are for
+  std::vector<std::int64_t> starts,  ///< the first element
+      ends,                          ///< after the last one
+      axes,                          ///< which are sliced; may count from the back; empty: the first ones
+      steps;                         ///< from one element to the next; empty: ones
   void fields(Fields& f) { f("starts", starts)("ends", ends)("axes", axes)("steps", steps); }
   /// Throws Error(usage) with `who` on a bad axis, a step of zero or unequal counts.
   SliceRange range(const Shape& shape, std::string_view who) const;
 };
 
-/// See slice().
+/// The op of slice. Input (x).
 class Slice final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Slice(SliceOptions part = {}) : options(std::move(part)) {}
-  SliceOptions options;  ///< the attributes
+  SliceOptions options;  ///< of the slice
 
   std::string_view name() const override { return "slice"; }
   FusionTraits fusion() const override { return {.data_movement = true}; }
@@ -44,10 +48,10 @@ class Slice final : public Op {
 /// dy (the sliced shape) put back in its place in zeros of the shape before the slice.
 class SliceGrad final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit SliceGrad(const Shape& whole = {}, SliceOptions part = {}) : shape(whole), options(std::move(part)) {}
-  Shape shape;           ///< of the sliced tensor
-  SliceOptions options;  ///< the attributes
+  Shape shape;           ///< before the slice
+  SliceOptions options;  ///< of the slice
 
   std::string_view name() const override { return "slice_grad"; }
   void fields(Fields& f) override {

@@ -9,15 +9,14 @@ class SoftmaxOp : public Op {
  public:
   std::int64_t axis;  ///< along which the op sums; negative: from the end
 
-  /// Along this axis.
+  /// Sets the attributes.
   explicit SoftmaxOp(std::int64_t axis_) : axis(axis_) {}
   void fields(Fields& f) override { f("axis", axis); }
   Types infer(std::span<const Type> in) const override;
   Alias alias(int, int) const override { return Alias::overwrite; }
 
  protected:
-  /// Their number.
-  virtual std::size_t inputs() const { return 1; }
+  virtual std::size_t inputs() const { return 1; }  ///< how many inputs the op takes
   /// The op O along each axis of a few shapes, the first input filled with `fill`.
   template <class O>
   std::vector<Sample> samples_of(Fill fill) const {
@@ -30,10 +29,10 @@ class SoftmaxOp : public Op {
   }
 };
 
-/// See softmax().
+/// e^x / sum(e^x); input (x).
 class Softmax final : public SoftmaxOp {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Softmax(std::int64_t axis_ = -1) : SoftmaxOp(axis_) {}
   std::string_view name() const override { return "softmax"; }
   Tensors grad(const Gradient& g) const override;
@@ -44,13 +43,12 @@ class Softmax final : public SoftmaxOp {
 /// y * (dy - sum(y * dy)); inputs (y, dy).
 class SoftmaxGrad final : public SoftmaxOp {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit SoftmaxGrad(std::int64_t axis_ = -1) : SoftmaxOp(axis_) {}
   std::string_view name() const override { return "softmax_grad"; }
   std::vector<Sample> samples() const override { return samples_of<SoftmaxGrad>({0, 1}); }
 
  protected:
-  /// Y and dy.
   std::size_t inputs() const override { return 2; }
 };
 

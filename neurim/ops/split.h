@@ -8,11 +8,11 @@ namespace neurim {
 /// slices would each be filled up with zeros and then added.
 class SplitOp final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit SplitOp(std::vector<std::int64_t> parts = {}, std::int64_t along = 0)
       : sizes(std::move(parts)), axis(along) {}
-  std::vector<std::int64_t> sizes;  ///< along the axis
-  std::int64_t axis;                ///< that is cut
+  std::vector<std::int64_t> sizes;  ///< of the parts along the axis
+  std::int64_t axis;                ///< may count from the back
 
   std::string_view name() const override { return "split"; }
   void fields(Fields& f) override { f("sizes", sizes)("axis", axis); }

@@ -4,10 +4,10 @@
 
 namespace neurim {
 
-/// See transpose().
+/// The op of transpose. Input (x).
 class Transpose final : public Op {
  public:
-  /// With these attributes.
+  /// Sets the attributes.
   explicit Transpose(std::vector<std::int64_t> permutation = {}) : perm(std::move(permutation)) {}
   std::vector<std::int64_t> perm;  ///< axis i of the output is axis perm[i] of the input
 

@@ -16,7 +16,7 @@ void list_field(Fields& f, std::string_view name, std::array<std::int64_t, N>& v
   for (std::size_t i = 0; i < N; ++i) value[i] = list[i];
 }
 
-/// A list that is a Shape.
+/// A shape may have any rank.
 inline void list_field(Fields& f, std::string_view name, Shape& value) {
   std::vector<std::int64_t> list(value.begin(), value.end());
   f(name, list);

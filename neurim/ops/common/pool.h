@@ -10,10 +10,12 @@ namespace neurim {
 /// A window that slides over the last N axes: [depth,] [height,] width.
 template <std::size_t N>
 struct PoolOptions {
-  std::array<std::int64_t, N> kernel = each_axis<N>(2);  ///< sizes of the window
-  std::array<std::int64_t, N> stride{};                  ///< 0: the kernel
+  /// Places of a window along each axis.
+  std::array<std::int64_t, N> kernel = each_axis<N>(2);
+  std::array<std::int64_t, N> stride{};   ///< 0: the kernel
   std::array<std::int64_t, 2 * N> pad{};  ///< all begins, then all ends, as ONNX: top, left, bottom, right
-  std::array<std::int64_t, N> dilation = each_axis<N>(1);  ///< distance between the taps of a window
+  /// Distance between places of a window.
+  std::array<std::int64_t, N> dilation = each_axis<N>(1);
   bool ceil_mode = false;  ///< also the last window that overhangs, when it starts inside the input or left padding
   bool count_include_pad = true;  ///< average pooling: padding counts in the divisor
 
@@ -25,9 +27,9 @@ struct PoolOptions {
     f("ceil_mode", ceil_mode)("count_include_pad", count_include_pad);
   }
 };
-using Pool1dOptions = PoolOptions<1>;  ///< for 1 spatial axis
-using Pool2dOptions = PoolOptions<2>;  ///< for 2 spatial axes
-using Pool3dOptions = PoolOptions<3>;  ///< for 3 spatial axes
+using Pool1dOptions = PoolOptions<1>;  ///< of x(N,C,L)
+using Pool2dOptions = PoolOptions<2>;  ///< of x(N,C,H,W)
+using Pool3dOptions = PoolOptions<3>;  ///< of x(N,C,D,H,W)
 
 /// The options with every stride given, for kernels.
 template <std::size_t N>

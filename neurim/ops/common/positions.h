@@ -8,9 +8,9 @@ namespace neurim {
 /// 2i+1, to be added to the elements (Vaswani et al., "Attention is all you need", NeurIPS'17, section 3.5).
 Tensor sinusoidal_positions(std::int64_t length, std::int64_t features, DType dtype = DType::f32, Device device = {});
 
-/// Angles of rotary embeddings.
+/// The options of rotary_positions.
 struct RotaryOptions {
-  double base = 10000;       ///< of the wavelengths
+  double base = 10000;       ///< of the geometric series of wavelengths
   bool interleaved = false;  ///< pairs of elements 2i and 2i+1, as the paper has it; else i and i + E/2
   std::int64_t first = 0;    ///< the position of the first row
 };

@@ -23,7 +23,7 @@ void check_number(const Op& op, const Type& in, std::string_view what);
 std::string outside(std::string_view what, const Tensor& numbers, std::int64_t low, std::int64_t high,
                     std::optional<std::int64_t> ignored = {});
 
-/// How many values each index of the first axis has: of a weight, the terms of one sum.
+/// How many values stand after each index of the first axis: of a weight, the terms of one sum.
 std::int64_t row_size(const Shape& shape);
 
 /// Base of ops with one input and an output of the same type, element by element.
@@ -62,10 +62,8 @@ class BinaryOp : public Op {
   std::vector<Sample> samples() const override;
 
  protected:
-  /// Where samples fill the first input.
-  virtual Fill left() const { return {}; }
-  /// And the second.
-  virtual Fill right() const { return {}; }
+  virtual Fill left() const { return {}; }   ///< where samples take the first input from
+  virtual Fill right() const { return {}; }  ///< where samples take the second input from
 };
 
 /// Base of reductions of one number input over some axes to an output of the same dtype.
@@ -74,8 +72,8 @@ class ReduceOp : public Op {
   std::vector<std::int64_t> axes;  ///< negative ones count from the end; empty: all
   bool keepdims = false;           ///< whether reduced axes stay, with size 1
 
-  ReduceOp() = default;
-  /// Over these axes.
+  ReduceOp() = default;  ///< over all axes
+  /// Sets the attributes.
   ReduceOp(std::vector<std::int64_t> axes_, bool keepdims_) : axes(std::move(axes_)), keepdims(keepdims_) {}
   void fields(Fields& f) override { f("axes", axes)("keepdims", keepdims); }
   Types infer(std::span<const Type> in) const override;

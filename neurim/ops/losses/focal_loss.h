@@ -7,7 +7,7 @@
 
 namespace neurim {
 
-/// Options of sigmoid_focal_loss().
+/// The options of sigmoid_focal_loss.
 struct SigmoidFocalOptions {
   double alpha = 0.25;             ///< in [0, 1]: positives weigh alpha, negatives 1 - alpha; -1: no weights
   double gamma = 2;                ///< at least 0: the larger, the less easy places count; 0: cross entropy
@@ -16,11 +16,11 @@ struct SigmoidFocalOptions {
 
 /// -a (1 - p)^gamma log p, where p is the probability that sigmoid(logits) gives to what the target (1 or 0,
 /// or between) says, and a its weight. Both floating and of one type, any shape -> that shape, or a scalar.
-/// Finite for logits of any size. f16 and bf16 are computed in f32 and rounded once. Options and values are
+/// Finite for logits of any size. f16 and bf16 are computed in f32 and rounded once. Options and figures are
 /// those of torchvision's sigmoid_focal_loss, of RetinaNet.
 Tensor sigmoid_focal_loss(const Tensor& logits, const Tensor& target, const SigmoidFocalOptions& options = {});
 
-/// Options of softmax_focal_loss().
+/// The options of softmax_focal_loss.
 struct SoftmaxFocalOptions {
   double gamma = 2;                  ///< as above
   std::int64_t ignore_index = -100;  ///< positions with this target count nothing

@@ -6,7 +6,7 @@
 
 namespace neurim {
 
-/// Options of kl_div().
+/// The options of kl_div.
 struct KlDivOptions {
   bool log_target = false;  ///< whether the target too is given as log probabilities
   /// "mean" (over all elements), "batchmean" (the sum over the first size: the divergence of one
@@ -16,7 +16,7 @@ struct KlDivOptions {
 
 /// target (log target - log_probs), where 0 log 0 is 0: how far log_probs is from the target. Both floating
 /// and of one type, any shape -> a scalar, or that shape with reduction "none". f16 and bf16 are computed in
-/// f32 and rounded once. PyTorch's values; its gradient to a target of 0 is the finite part, -log_probs.
+/// f32 and rounded once. PyTorch's figures; its gradient to a target of 0 is the finite part, -log_probs.
 Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions& options = {});
 
 }  // namespace neurim

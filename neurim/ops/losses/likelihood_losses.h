@@ -8,7 +8,7 @@ namespace neurim {
 
 // f16 and bf16 are computed in f32 and rounded once. Figures and gradients are PyTorch's.
 
-/// Options of gaussian_nll_loss().
+/// The options of gaussian_nll_loss, as of torch.nn.GaussianNLLLoss.
 struct GaussianNllOptions {
   bool full = false;               ///< whether to add the constant log(2 pi) / 2
   double eps = 1e-6;               ///< positive; a smaller variance counts as this, and keeps its gradient
@@ -21,7 +21,7 @@ struct GaussianNllOptions {
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& var,
                          const GaussianNllOptions& options = {});
 
-/// Options of poisson_nll_loss().
+/// The options of poisson_nll_loss, as of torch.nn.PoissonNLLLoss.
 struct PoissonNllOptions {
   bool log_input = true;           ///< whether x is the logarithm of the rate
   bool full = false;               ///< whether to add Stirling's approximation of log(target!) where it is above 1

@@ -7,7 +7,7 @@
 namespace neurim {
 
 // `reduction` is "mean" (over the losses), "sum", or "none"; f16 and bf16 are computed in f32 and rounded
-// once. The values are PyTorch's; at the margin itself the gradient is 0, as in its later versions.
+// once. The figures are PyTorch's; at the margin itself the gradient is 0, as in its later versions.
 
 /// x where the target is 1, max(0, margin - x) where it is -1: x floating, a distance, of any shape, target
 /// of that shape and any number dtype.
@@ -19,7 +19,7 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin
 Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, double margin = 0,
                            const std::string& reduction = "mean");
 
-/// Options of multi_margin_loss().
+/// The options of multi_margin_loss.
 struct MultiMarginOptions {
   std::int64_t p = 1;              ///< the power of each violation, 1 or 2
   double margin = 1;               ///< by which the class has to lead each other
@@ -37,7 +37,7 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMargi
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, double margin = 0,
                              const std::string& reduction = "mean");
 
-/// Options of triplet_margin_loss().
+/// The options of triplet_margin_loss.
 struct TripletMarginOptions {
   double margin = 1;  ///< positive
   double eps = 1e-6;  ///< added to each difference

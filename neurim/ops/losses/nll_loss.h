@@ -6,7 +6,7 @@
 
 namespace neurim {
 
-/// Options of nll_loss().
+/// The options of nll_loss.
 struct NllOptions {
   std::int64_t ignore_index = -100;  ///< positions with this target count nothing
   std::string reduction = "mean";    ///< "mean" (over the class weights of the targets), "sum" or "none"

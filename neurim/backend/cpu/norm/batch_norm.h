@@ -27,7 +27,7 @@ constexpr int kMostSlices = 32;
 /// The partial statistics of each lane's channel over one slice.
 struct BatchNormPartial {
   alignas(64) double first[16];   ///< the mean of x; in the gradient the sum of dy
-  alignas(64) double second[16];  ///< the sum of squared deviations from it; in the gradient the sum of dy (x - mean)
+  alignas(64) double second[16];  ///< the sum of squared distances from it; in the gradient the sum of dy (x - mean)
 };
 
 /// Coefficients of y = (x - mean) scale + bias, or dx = dy scale + (x - mean) slope + bias.

@@ -74,7 +74,7 @@ Doubles joined(Doubles v) {
 
 void keep(double* at, Doubles v) { std::memcpy(at, &v, sizeof v); }
 
-// Sums deviations from a float near the mean within a tile, so that a large mean costs no digits. The tiles' sums are
+// Sums differences from a float near the mean within a tile, so that a large mean costs no digits. The tiles' sums are
 // shifted to one origin in double.
 template <class X>
 void moments(const BatchNormShape& shape, std::int64_t group, int slice, const float* x, BatchNormPartial& partial,
