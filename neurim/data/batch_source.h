@@ -134,10 +134,8 @@ class BatchSource {
   const Preprocess preprocess_;  ///< how images are brought to the model
   const Augment augment_;        ///< how they are augmented
   const LoaderOptions options_;  ///< how batches are made
-  /// Of the split.
-  const std::int64_t samples_;  // of the split
-  /// Of a sample: the classes of a multi-label set.
-  const std::size_t targets_;  // of a sample: the classes of a multi-label set
+  const std::int64_t samples_;   ///< of the split
+  const std::size_t targets_;    ///< of a sample: the classes of a multi-label set
 
  private:
   void remember_bad(std::int64_t index, std::string_view reason);
