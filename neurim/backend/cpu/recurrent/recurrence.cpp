@@ -263,7 +263,7 @@ TensorDesc& read(const KernelRequest& request, int place) { return value(request
 
 std::shared_ptr<Forward> read_forward(KernelRequest& request) {
   const auto& op = static_cast<const Recurrence&>(request.op());
-  const auto own = begin<Forward>(request, op);
+  auto own = begin<Forward>(request, op);
   if (!own || !read_inputs(request, *own)) return nullptr;
   if (const int place = op.places().out_gates; place >= 0) own->pass.gates_row = row_distance(made(request, place));
   return own;

@@ -296,7 +296,8 @@ Launch prepare(KernelRequest& request) {
   if (request.output(0).layout == layout) moved.walks = walks_of(request, layout);
   if (moved.walks.empty()) return decline(request, "does not go from ", layout, " to ", request.output(0).layout);
   moved.tasks = tasks_of(request, request.output(0).type.shape.numel(), moved.walks[0].rows());
-  return {Moved::run, std::make_shared<Moved>(std::move(moved)), moved.tasks};
+  const int tasks = moved.tasks;
+  return {Moved::run, std::make_shared<Moved>(std::move(moved)), tasks};
 }
 
 // --- concat
