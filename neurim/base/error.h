@@ -24,11 +24,10 @@ class Error : public std::runtime_error {
   /// How much of the path of a module the message begins with: what is not whole grows on the way out of it.
   enum class Path : std::uint8_t { none, some, whole };
 
-  /// A fault with its message, which may begin with a path.
+  /// `message` is what() as it stands.
   Error(Fault fault, const std::string& message, Path path = Path::none)
       : std::runtime_error(message), fault_(fault), path_(path) {}
-  /// What kind of fault it is, which decides the exit code.
-  Fault fault() const { return fault_; }
+  Fault fault() const { return fault_; }  ///< the exit code when the error ends a process
 
   /// The same from inside a part: "linear: …" of the part 3 is "3: linear: …", and of the part 1 "1.3: linear: …".
   Error inside(std::string_view part) const {

@@ -35,7 +35,7 @@ class FileReplacement {
   FileReplacement(const FileReplacement&) = delete;
   FileReplacement& operator=(const FileReplacement&) = delete;
 
-  const fs::path& target() const { return target_; }  ///< what is replaced: with symbolic links resolved
+  const fs::path& target() const { return target_; }  ///< what is replaced: after symbolic links
   void replace();                                     ///< throws Error(resource)
 
  private:
@@ -84,8 +84,7 @@ class MappedFile {
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
-  /// The content.
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }  ///< the whole file; lives as long as this
 
  private:
   const std::byte* data_ = nullptr;

@@ -17,17 +17,17 @@ class JsonObject;
 /// become U+FFFD, and NaN and infinite numbers become null.
 class JsonText {
  public:
-  /// A string.
+  /// A string, quoted and escaped.
   template <std::convertible_to<std::string_view> String>
   JsonText(const String& value) : line_(quoted(value)) {}
-  /// An integer or a truth value.
+  /// A whole number; of bool: true or false.
   template <std::integral Number>
     requires(!std::same_as<Number, char>)
   JsonText(Number value) : line_(text(value)) {}
-  /// A floating number; null unless finite.
+  /// A number; null where it is not finite.
   template <std::floating_point Number>
   JsonText(Number value) : line_(number(value)) {}
-  /// An array.
+  /// A list.
   template <class Value>
   JsonText(const std::vector<Value>& values) : line_("[") {
     for (const Value& value : values) {
@@ -36,7 +36,7 @@ class JsonText {
     }
     line_ += ']';
   }
-  JsonText(const JsonObject& object);  ///< An object.
+  JsonText(const JsonObject& object);  ///< the object as a value of another
 
   const std::string& line() const { return line_; }  ///< without blanks or line ends
 
@@ -52,12 +52,12 @@ class JsonObject {
  public:
   /// A key with its value.
   struct Member {
-    std::string_view key;  ///< unquoted
-    JsonText value;        ///< any JSON value
+    std::string_view key;  ///< not yet quoted
+    JsonText value;        ///< of any kind
   };
 
   JsonObject() = default;
-  JsonObject(std::initializer_list<Member> members);  ///< Members in this order.
+  JsonObject(std::initializer_list<Member> members);  ///< the members in this order
   /// A key that is added again stands there twice, and readers take the last.
   void add(std::string_view key, const JsonText& value);
 

@@ -12,7 +12,7 @@
 
 namespace neurim {
 
-/// How a plan is made.
+/// How a function is planned.
 struct PlanOptions {
   bool training = false;  ///< batch statistics, dropout; state may be repacked to the layout that trains fastest
   /// Snapshot all state as constants: folds batch norm, packs weights; later changes are not seen.
@@ -26,21 +26,23 @@ struct PlanOptions {
   bool winograd = true;  ///< false: no convolution by Winograd's points, whose sums differ by more digits than others
   std::shared_ptr<class Tuning> tuning =
       {};              ///< kernels that were measured to be the fastest; without it those of the highest rank
-  Device device = {};  ///< where it runs
+  Device device = {};  ///< where the plan runs
   Tensor random = {};  ///< the key state i64(2) = {seed, step}; a replay commits step + 1 when random ops were traced
 };
 
 /// One row of a plan's report.
 struct PlanRow {
-  /// Op: its ops; where: the nearest names of its tensors; kernel; layout: of its results.
-  std::string op, where, kernel, layout;
+  std::string op,                     ///< the names of its ops, joined by "+" where a kernel takes several at once
+      where,                          ///< the path of the module that its first op lies in
+      kernel,                         ///< the name of the kernel that was chosen
+      layout;                         ///< the layout of its first result
   std::string anchor;                 ///< the op of these that named the kernel, and
   Types in;                           ///< its operands; none: a reorder or a copy
   DType compute_dtype = DType::f32;   ///< what its kernel rounds the factors of products to
   std::int64_t multiply_adds = 0;     ///< of all its ops, as Op::multiply_adds counts
   std::size_t bytes = 0;              ///< read and written
   double seconds = 0;                 ///< median of the profiled replays; 0 when not profiled
-  std::vector<std::string> declined;  ///< kernels that declined, with their reasons
+  std::vector<std::string> declined;  ///< the kernels of higher rank that did not take it: "kernel: why"
 };
 
 /// The share of the multiply-adds whose factors are rounded to 16 bits.
@@ -52,18 +54,18 @@ class Plan {
   /// Runs with these inputs (types as planned, on the plan's device or on the CPU) and gives fresh results on its
   /// device.
   Tensors operator()(const Tensors& in) const;
-  /// Runs into the caller's tensors, on the device or the CPU as inputs: allocates nothing. Inputs that are the plan's
-  /// own input buffers are not copied.
+  /// Runs into the caller's tensors, which lie where inputs may: allocates nothing. Inputs that are the plan's own
+  /// input buffers are not copied.
   void run(std::span<const Tensor> in, std::span<const Tensor> out) const;
   /// The input and output buffers of this instance, so that a loader fills them in place.
   const Tensors& inputs() const;
-  const Tensors& outputs() const;  ///< the results of the last run; each run overwrites them
+  const Tensors& outputs() const;  ///< its output buffers, for run() to write into
   /// The same program and state with its own arena: one per server stream.
   Plan fork() const;
 
-  std::size_t arena_bytes() const;    ///< memory of the intermediate results
+  std::size_t arena_bytes() const;    ///< size of the one block of memory in which an instance computes
   const struct Graph& graph() const;  ///< the graph after all passes
-  std::vector<PlanRow> rows() const;  ///< one row for each task of the plan
+  std::vector<PlanRow> rows() const;  ///< a row for each launch, in the order of execution
   /// As rows, with the time of each task over some replays of the plan's own input buffers. State is changed as in a
   /// run.
   std::vector<PlanRow> profile(int replays) const;
@@ -80,10 +82,9 @@ Plan plan(const std::function<Tensors(Tensors)>& function, const Types& inputs, 
 /// part of that trace.
 class Compiled {
  public:
-  /// A function of tensors, planned when it is first called with inputs of new types.
-  Compiled(std::function<Tensors(Tensors)> function, const PlanOptions& options);
-  Tensors operator()(const Tensors& in);      ///< Runs the plan for these inputs; returns copies of its outputs.
-  const Plan& plan_for(const Types& inputs);  ///< The plan for inputs of these types; makes it if there is none.
+  Compiled(std::function<Tensors(Tensors)> function, const PlanOptions& options);  ///< plans nothing yet
+  Tensors operator()(const Tensors& in);      ///< runs the plan of these types; fresh results
+  const Plan& plan_for(const Types& inputs);  ///< made when first asked for
 
  private:
   std::function<Tensors(Tensors)> function_;

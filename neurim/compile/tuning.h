@@ -24,17 +24,14 @@ inline constexpr const char*
 /// by rank. Not for several threads at once.
 class Tuning {
  public:
-  /// What happens to choices that are not known yet.
+  /// What a plan does at a request that is not known.
   enum class Mode {
-    locked,   ///< uses the known choices, and measures nothing
+    locked,   ///< takes what is known, and measures nothing
     measure,  ///< requests that are not known are measured when a plan is made
   };
-  /// Without a file.
-  explicit Tuning(Mode mode = Mode::locked) : mode_(mode) {}
-  /// The mode.
-  Mode mode() const { return mode_; }
-  /// From now on nothing is measured.
-  void lock() { mode_ = Mode::locked; }
+  explicit Tuning(Mode mode = Mode::locked) : mode_(mode) {}  ///< without any choice yet
+  Mode mode() const { return mode_; }                         ///< as constructed, or locked since lock()
+  void lock() { mode_ = Mode::locked; }                       ///< measures nothing from now on
 
   /// As options name it: null for "off"; for "locked" what the file holds; for "on" that too, and what is measured is
   /// added to it. Without a file's name usual_file(). Throws Error(usage) for another mode, and for a file with "off";
@@ -53,14 +50,13 @@ class Tuning {
 
   /// The file that save() writes; without one it writes nothing.
   void keep_in(fs::path file) { file_ = std::move(file); }
-  void save() const;  ///< writes the file, if there is one
+  void save() const;  ///< throws as write()
 
   /// The name of the kernel that was chosen for the request, or nothing.
   const std::string* chosen(const std::string& key) const;
-  /// Records the fastest kernel for a key.
+  /// Replaces an older choice.
   void choose(const std::string& key, std::string kernel) { kernels_[key] = std::move(kernel); }
-  /// The number of recorded choices.
-  std::size_t size() const { return kernels_.size(); }
+  std::size_t size() const { return kernels_.size(); }  ///< requests with a choice
 
  private:
   Mode mode_;

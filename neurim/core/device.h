@@ -15,8 +15,8 @@ namespace neurim {
 class Stream {
  public:
   virtual ~Stream() = default;
-  virtual void upload(void* device, const void* host, std::size_t bytes) = 0;    ///< host memory to the device
-  virtual void download(void* host, const void* device, std::size_t bytes) = 0;  ///< device memory to the host
+  virtual void upload(void* device, const void* host, std::size_t bytes) = 0;    ///< from the host to the device
+  virtual void download(void* host, const void* device, std::size_t bytes) = 0;  ///< from the device to the host
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;          ///< within the device
   /// Executes the calls in order. `pointers` is the flat table that the calls index; `status` is host memory. All three
   /// live until wait().
@@ -28,10 +28,10 @@ class Stream {
 class DeviceDriver {
  public:
   virtual ~DeviceDriver() = default;
-  virtual std::string_view name() const = 0;                             ///< such as "cpu"
+  virtual std::string_view name() const = 0;                             ///< "cpu": what device_named() knows it by
   virtual void* allocate(std::size_t bytes, int index) = 0;              ///< 64-byte aligned; throws Error(resource)
-  virtual void release(void* memory, std::size_t bytes, int index) = 0;  ///< frees what allocate() gave
-  virtual std::unique_ptr<Stream> stream(int index) = 0;                 ///< a queue of work on device `index`
+  virtual void release(void* memory, std::size_t bytes, int index) = 0;  ///< `bytes` as they were allocated
+  virtual std::unique_ptr<Stream> stream(int index) = 0;                 ///< a new stream on the device of this index
 };
 
 /// Registers a kind of device; the result is Device::kind. The CPU registers first and is kind 0.
@@ -45,16 +45,13 @@ Stream& default_stream(Device device);
 /// A block of device memory.
 class Storage {
  public:
-  Storage(Device device, std::size_t bytes);  ///< Allocates memory; throws Error(resource) if there is none.
+  Storage(Device device, std::size_t bytes);  ///< uninitialised; throws Error(resource)
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
-  /// Where it is.
-  Device device() const { return device_; }
-  /// Its first byte.
-  void* data() const { return data_; }
-  /// Its size.
-  std::size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }     ///< where the memory lies
+  void* data() const { return data_; }          ///< a device pointer, 64-byte aligned
+  std::size_t bytes() const { return bytes_; }  ///< as asked for
 
  private:
   Device device_;

@@ -21,7 +21,7 @@ constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> count
 /// with different (seed, a, b) are independent.
 class Random {
  public:
-  /// A stream for this key and these counters.
+  /// The stream (seed, a, b) from its beginning.
   explicit Random(std::uint64_t seed, std::uint64_t a = 0, std::uint32_t b = 0)
       : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
         counter_{0, b, static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(a >> 32)} {}
@@ -30,10 +30,9 @@ class Random {
     if (used_ == 4) block_ = philox(counter_, key_), ++counter_[0], used_ = 0;
     return block_[used_++];
   }
-  double uniform() { return (bits() >> 8) * 0x1p-24; }  ///< [0, 1), 24 bits
-  /// Uniform in [low, high).
-  double uniform(double low, double high) { return low + (high - low) * uniform(); }
-  std::uint32_t below(std::uint32_t bound) {  ///< [0, bound), unbiased (Lemire)
+  double uniform() { return (bits() >> 8) * 0x1p-24; }                                ///< [0, 1), 24 bits
+  double uniform(double low, double high) { return low + (high - low) * uniform(); }  ///< [low, high)
+  std::uint32_t below(std::uint32_t bound) {                                          ///< [0, bound), unbiased (Lemire)
     std::uint64_t m = static_cast<std::uint64_t>(bits()) * bound;
     if (static_cast<std::uint32_t>(m) < bound)
       for (const std::uint32_t least = (0u - bound) % bound; static_cast<std::uint32_t>(m) < least;)

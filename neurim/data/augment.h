@@ -18,11 +18,12 @@ struct Augment {
   /// Instead of Preprocess::resize: a random part of the image, of `scale` times its area and of a width to
   /// height ratio in `ratio` (log-uniform), scaled to the size ("Inception crop", Szegedy et al. 2014).
   bool random_resized_crop = false;
-  std::array<double, 2> scale{0.08, 1}, ratio{3. / 4, 4. / 3};  ///< of the area, and of width over height
-  CropAt crop_at = CropAt::center;                              ///< another one in evaluation by several parts
-  Augmentations augmentations;                                  ///< of the resized image, one after the other
-  int crop_padding = 0;  ///< pixels: pad by so many on each side, then cut the size out anywhere
-  double hflip = 0;      ///< the probability of a mirror image
+  std::array<double, 2> scale{0.08, 1},  ///< least and largest share of the area
+      ratio{3. / 4, 4. / 3};             ///< least and largest width / height
+  CropAt crop_at = CropAt::center;       ///< another one in evaluation by several parts
+  Augmentations augmentations;           ///< of the resized image, one after the other
+  int crop_padding = 0;                  ///< pixels: pad by so many on each side, then cut the size out anywhere
+  double hflip = 0;                      ///< the probability of a mirror image
 
   void check() const;  ///< throws Error(usage) naming the option that is out of range
 };
@@ -37,8 +38,9 @@ Box random_part(const Augment& augment, int height, int width, Random& random);
 
 /// How an augmented image lies: it is moved first and mirrored last.
 struct Pose {
-  int down = 0, right = 0;  ///< pixels that the image moves
-  bool mirrored = false;    ///< whether the image is flipped
+  int down = 0,           ///< pixels that the image moves down
+      right = 0;          ///< pixels that it moves to the right
+  bool mirrored = false;  ///< left and right are swapped
 };
 Pose random_pose(const Augment& augment, Random& random);  ///< draws a pose
 

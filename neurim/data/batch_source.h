@@ -21,15 +21,16 @@ namespace neurim {
 /// at least.
 std::int64_t most_bad(double max_bad, std::int64_t samples);
 
-/// How batches are made.
+/// How samples become batches.
 struct LoaderOptions {
   int batch = 32;                   ///< samples
   int workers = 2;                  ///< threads; 0 works in the thread that calls next
   int prefetch = 2;                 ///< batches in preparation beside the one in use; bounds the memory
   std::uint64_t seed = 42;          ///< of the order and of augmentation
-  bool shuffle = false;             ///< in another order in each epoch
-  Sampler sampler = Sampler::each;  ///< how often samples are drawn
-  int rank = 0, ranks = 1;          ///< which share of an epoch this loader has; see Order
+  bool shuffle = false;             ///< a random order in each epoch
+  Sampler sampler = Sampler::each;  ///< which samples make up an epoch
+  int rank = 0,                     ///< which share of an epoch this loader has; see Order
+      ranks = 1;                    ///< into how many shares an epoch is cut
   bool drop_last = false;           ///< leave out a last batch that is not full
   /// Where resized images are kept, when they are the same in every epoch (no random_resized_crop).
   Cache cache = Cache::automatic;
@@ -45,12 +46,12 @@ struct Batch {
   std::span<std::int64_t> labels;   ///< (size); empty of a multi-label set
   std::span<float> targets;         ///< (size, classes), 1 where a sample has the class; of a multi-label set only
   std::span<std::int64_t> indices;  ///< (size): which sample of the split each one is
-  int size = 0;                     ///< samples
+  int size = 0;                     ///< samples; fewer in the last batch of an epoch, unless drop_last
 };
 
 /// A sample that could not be decoded.
 struct BadSample {
-  std::int64_t index = 0;  ///< of the batch in the epoch
+  std::int64_t index = 0;  ///< in the split
   std::string reason;      ///< names the file
 };
 
@@ -86,10 +87,12 @@ class BatchSource {
 
   /// The memory of a batch.
   struct Filling {
-    std::vector<float> images, targets;         ///< images (N,C,H,W), and the targets of multi-label data (N,classes)
-    std::vector<std::int64_t> labels, indices;  ///< classes, and the samples' numbers
+    std::vector<float> images,         ///< as Batch::images
+        targets;                       ///< as Batch::targets
+    std::vector<std::int64_t> labels,  ///< as Batch::labels
+        indices;                       ///< as Batch::indices
   };
-  void make_room(Filling& filling, std::int64_t size) const;  ///< Makes room for `size` samples.
+  void make_room(Filling& filling, std::int64_t size) const;  ///< for `size` samples
   /// Writes the label or the targets of the sample indices[at].
   void put_labels(Filling& filling, std::size_t at) const;
   /// The first `size` samples.
@@ -97,7 +100,7 @@ class BatchSource {
 
   virtual void halt() = 0;                           ///< ends all work on the epoch before
   virtual void begin(std::int64_t first_batch) = 0;  ///< begins work on the epoch that is set up now
-  std::int64_t size_of(std::int64_t batch) const;    ///< samples of a batch
+  std::int64_t size_of(std::int64_t batch) const;    ///< samples of a batch of this epoch
   /// The sample at a place of a batch in this epoch, before any replacement.
   std::int64_t sample_at(std::int64_t batch, std::int64_t place) const {
     return order_[batch * options_.batch + place];
@@ -129,13 +132,13 @@ class BatchSource {
     return Random(options_.seed + static_cast<std::uint64_t>(again) * kStep, static_cast<std::uint64_t>(index), epoch_);
   }
 
-  const Dataset dataset_;        ///< what is loaded
-  const Split split_;            ///< which part of it
-  const Preprocess preprocess_;  ///< how images are brought to the model
-  const Augment augment_;        ///< how they are augmented
-  const LoaderOptions options_;  ///< how batches are made
+  const Dataset dataset_;        ///< what samples come from
+  const Split split_;            ///< of the data set
+  const Preprocess preprocess_;  ///< how images reach the model
+  const Augment augment_;        ///< random changes of them
+  const LoaderOptions options_;  ///< as constructed
   const std::int64_t samples_;   ///< of the split
-  const std::size_t targets_;    ///< of a sample: the classes of a multi-label set
+  const std::size_t targets_;    ///< of a sample: the classes of a multi-label set, else 0
 
  private:
   void remember_bad(std::int64_t index, std::string_view reason);

@@ -11,7 +11,7 @@
 
 namespace neurim {
 
-/// How a data set is opened.
+/// How data are split and their classes named.
 struct DatasetOptions {
   /// The share of each class that validation takes from training where the data has no val split of its own:
   /// in [0, 1). Unset means 0.1; with IDX files unset means that the test split is the val split too.
@@ -22,7 +22,8 @@ struct DatasetOptions {
   /// k-fold cross-validation: where `folds` is k, at least 2, training is cut into k parts with like shares
   /// of each class; val is part `fold`, in [0, k), and train is the rest, with what of that part training would have no
   /// image of a class without. Data with a val split of its own are an error.
-  int folds = 0, fold = 0;
+  int folds = 0,  ///< k; 0: no cross-validation
+      fold = 0;   ///< the part that is val
   /// A manifest's column; items with equal values in it are never separated by val_split or folds. Empty:
   /// the column `group` where there is one.
   std::string group_by;
@@ -49,13 +50,12 @@ class Dataset {
   /// Splits and maps what any source listed; `path` is what errors call it.
   Dataset(Listing listing, const DatasetOptions& options, const std::string& path);
 
-  /// In the order of their indices.
+  /// In the order of the labels.
   const std::vector<std::string>& class_names() const { return content_->class_names; }
-  std::int64_t size() const;  ///< of all splits
-  /// Samples of a split.
-  std::int64_t size(Split split) const { return static_cast<std::int64_t>(items(split).size()); }
+  std::int64_t size() const;                                                                       ///< of all splits
+  std::int64_t size(Split split) const { return static_cast<std::int64_t>(items(split).size()); }  ///< of one split
   bool multi_label() const { return !label_sets().empty(); }  ///< a sample has any number of classes
-  /// Of multi-label data: the classes of each label.
+  /// Of a multi-label set the classes of each combination; see Listing::label_sets.
   const std::vector<std::vector<std::int64_t>>& label_sets() const { return content_->label_sets; }
   std::vector<std::int64_t> class_counts(Split split) const;  ///< samples of each class
   /// The class of a sample; in a multi-label set a number that equal label sets share.
@@ -72,7 +72,7 @@ class Dataset {
                    std::int64_t sample) const;  ///< the path of the file, or file and position in it
   /// A sample as it is stored; see Source::read.
   StoredImage read(Split split, std::int64_t sample, std::vector<std::byte>& buffer) const;
-  /// The size of all images if they are stored decoded.
+  /// The size of all images, where they lie decoded in memory; see Source::in_memory.
   std::optional<ImageSize> in_memory() const { return content_->source->in_memory(); }
   /// How the val split was taken from train: "stratified 10 % of train, seed 42; …"; "" where it was not.
   const std::string& validation() const { return content_->validation; }

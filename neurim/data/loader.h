@@ -17,7 +17,7 @@ namespace neurim {
 /// Our own source of batches. Pixels too are a function of (seed, epoch, place in the epoch) alone.
 class Loader : public BatchSource {
  public:
-  /// Throws Error(usage) for options that do not go together.
+  /// Throws as BatchSource and Transform do.
   Loader(const Dataset& dataset, Split split, const Preprocess& preprocess, const Augment& augment = {},
          const LoaderOptions& options = {});
   ~Loader() override;

@@ -7,19 +7,20 @@
 
 namespace neurim {
 
-/// How often samples are drawn in an epoch.
+/// Which samples make up an epoch.
 enum class Sampler : std::uint8_t {
   each,      ///< every sample once
   balanced,  ///< as many samples in all, of each class equally many: rare ones come again, common ones not all
   weighted,  ///< as many samples in all, each drawn in proportion to its weight, again and again
 };
 
-/// In which order samples are taken.
+/// How an epoch is drawn and shared.
 struct OrderOptions {
-  std::uint64_t seed = 42;          ///< of all epochs
-  bool shuffle = false;             ///< in another order in each epoch
-  Sampler sampler = Sampler::each;  ///< how often samples are drawn
-  int rank = 0, ranks = 1;          ///< of the processes that share an epoch; each sample of it goes to one of them
+  std::uint64_t seed = 42;          ///< of all choices
+  bool shuffle = false;             ///< a random order in each epoch
+  Sampler sampler = Sampler::each;  ///< which samples make up an epoch
+  int rank = 0,                     ///< of the processes that share an epoch; each sample of it goes to one of them
+      ranks = 1;                    ///< how many these are
 };
 
 /// The samples of an epoch are a function of (seed, epoch) alone. Those of rank r of R are the r-th, r+R-th, …

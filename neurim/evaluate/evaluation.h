@@ -1,4 +1,4 @@
-// What a classifier got right and wrong: the confusion matrix and every metric that follows from it.
+// What a classifier got right and wrong: the confusion matrix and every figure that follows from it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,24 +8,27 @@
 
 namespace neurim {
 
-/// The metrics of one class, or an average over classes. All are 0 where they are undefined (no samples), as
+/// The figures of one class, or an average over classes. All are 0 where they are undefined (no samples), as
 /// scikit-learn's `zero_division=0`.
 struct ClassScores {
-  double precision = 0, recall = 0, f1 = 0;  ///< in [0, 1]
-  std::int64_t support = 0;                  ///< samples whose true class this is
+  double precision = 0,      ///< share of the predictions of the class that are right
+      recall = 0,            ///< share of the samples of the class that are predicted so
+      f1 = 0;                ///< harmonic mean of the two
+  std::int64_t support = 0;  ///< samples whose true class this is
 };
 
-/// How per-class metrics are averaged: `macro` counts each class the same, `micro` each sample (all three
-/// metrics are then the accuracy), `weighted` each class by its support. Classes without samples take part,
+/// How per-class figures are averaged: `macro` counts each class the same, `micro` each sample (all three
+/// figures are then the accuracy), `weighted` each class by its support. Classes without samples take part,
 /// with zeros.
 enum class Average { macro, micro, weighted };
 
 /// The macro or weighted average of the scores of classes; its support is their sum.
 ClassScores average_of(const std::vector<ClassScores>& classes, Average kind);
 
-/// A range.
+/// A range of a share, in [0, 1].
 struct Interval {
-  double low = 0, high = 0;  ///< both included
+  double low = 0,  ///< its lower end
+      high = 0;    ///< its upper end
 };
 
 /// The answers that a threshold leaves.
@@ -36,9 +39,10 @@ struct Kept {
 
 /// One cell off the diagonal of the confusion matrix.
 struct Confusion {
-  int truth = 0, predicted = 0;  ///< class indices
-  std::int64_t count = 0;        ///< samples
-  double share = 0;              ///< of the true class's samples, in (0, 1]
+  int truth = 0,           ///< the true class
+      predicted = 0;       ///< the class that was answered
+  std::int64_t count = 0;  ///< samples
+  double share = 0;        ///< of the true class's samples, in (0, 1]
 };
 
 /// Accumulates the outcome of a classifier over batches. Batches may be collected in several objects and
@@ -62,19 +66,16 @@ class Evaluation {
   /// Adds everything that `other` has seen. Throws Error(usage) when its classes differ.
   void merge(const Evaluation& other);
 
-  /// Their number.
-  int classes() const { return static_cast<int>(names_.size()); }
-  /// In the order of the outputs.
-  const std::vector<std::string>& class_names() const { return names_; }
-  /// Their number.
-  std::int64_t samples() const { return samples_; }
+  int classes() const { return static_cast<int>(names_.size()); }         ///< how many
+  const std::vector<std::string>& class_names() const { return names_; }  ///< as constructed
+  std::int64_t samples() const { return samples_; }                       ///< that were added
 
   /// How many samples of class `truth` were predicted as `predicted`.
   std::int64_t count(int truth, int predicted) const {
     return confusion_[static_cast<std::size_t>(truth) * names_.size() + static_cast<std::size_t>(predicted)];
   }
 
-  std::int64_t correct() const;  ///< samples whose prediction is right
+  std::int64_t correct() const;  ///< samples that were predicted as what they are
   double accuracy() const;       ///< top-1, in [0, 1]; 0 without samples
   /// Share of the samples (those added with logits) whose true class is among the k largest logits; NaN
   /// without such samples. Of equal logits the lower class index ranks first. With k >= classes it is 1.
@@ -94,7 +95,7 @@ class Evaluation {
   /// without samples.
   Interval accuracy_interval() const;
 
-  std::vector<ClassScores> per_class() const;  ///< precision, recall and F1 of each class
+  std::vector<ClassScores> per_class() const;  ///< in the order of class_names()
   /// Leaves classes without samples out of macro averages: a model is evaluated on fewer classes than it knows.
   void leave_out_empty() { subset_ = true; }
   ClassScores average(Average kind) const;  ///< its support is the number of samples

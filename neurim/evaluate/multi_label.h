@@ -8,7 +8,7 @@
 
 namespace neurim {
 
-/// Logits and truths of all samples, and every metric that follows from them. A sample is said to have a
+/// Logits and truths of all samples, and every figure that follows from them. A sample is said to have a
 /// class when sigmoid(logit) is at least the class's threshold.
 class MultiLabelEvaluation {
  public:
@@ -22,11 +22,9 @@ class MultiLabelEvaluation {
   /// Adds the mean loss of `samples` samples.
   void add_loss(double mean, std::int64_t samples);
 
-  /// Their number.
-  int classes() const { return static_cast<int>(names_.size()); }
-  /// In the order of the outputs.
-  const std::vector<std::string>& class_names() const { return names_; }
-  /// Their number.
+  int classes() const { return static_cast<int>(names_.size()); }         ///< how many
+  const std::vector<std::string>& class_names() const { return names_; }  ///< as constructed
+  /// How many were added.
   std::int64_t samples() const { return static_cast<std::int64_t>(truths_.size() / names_.size()); }
   double loss() const;  ///< mean over samples; NaN where none was given
 

@@ -23,9 +23,9 @@ struct LayerCost {
 /// image.
 std::vector<LayerCost> layer_costs(const Model& model, const Shape& image);
 
-/// The cost of a forward pass.
+/// The sums over the layers of a model, for one image.
 struct ModelCost {
-  std::int64_t multiply_adds = 0;  ///< of convolutions and matrix products
+  std::int64_t multiply_adds = 0;  ///< of all layers
   /// The values that the layers with multiply-adds give: Radosavovic et al., "Designing network design
   /// spaces", CVPR'20. Four times as many bytes, in f32, is about what training keeps of each image.
   std::int64_t activations = 0;

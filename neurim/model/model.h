@@ -11,11 +11,13 @@ namespace neurim {
 
 /// A copy shares the tensors; see clone.
 struct Model {
-  std::string name;         ///< "resnet18"
-  std::int64_t image_size;  ///< height and width of the images it was made for; 0: it is one of recurrent_models.h
-  std::int64_t in_chans, num_classes;  ///< channels of the input, and classes of the output
-  std::vector<double> mean, std;       ///< of each input channel, for pixels scaled to [0, 1]
-  nn::Layer net;                       ///< x(N,in_chans,H,W) -> logits (N,num_classes)
+  std::string name;          ///< "resnet18"
+  std::int64_t image_size;   ///< height and width of the images it was made for; 0: it is one of recurrent_models.h
+  std::int64_t in_chans,     ///< channels of its images
+      num_classes;           ///< logits of a sample
+  std::vector<double> mean,  ///< of each input channel, for pixels scaled to [0, 1]
+      std;                   ///< the same
+  nn::Layer net;             ///< x(N,in_chans,H,W) -> logits (N,num_classes)
   /// What another library calls a tensor of the net, where it differs; load_model knows both.
   std::map<std::string, std::string> other_names = {};
   /// What older files of the same library call a tensor, where it differs.

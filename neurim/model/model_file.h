@@ -13,11 +13,13 @@
 
 namespace neurim {
 
-/// What a model file leaves open.
+/// What a model file is built for.
 struct ModelFileOptions {
-  std::int64_t num_classes = 0, in_chans = 0;  ///< 0: what the file says, or else 1000 and 3
-  std::int64_t height = 0, width = 0;          ///< of the images; 0: what the file says, or else 224
-  std::optional<std::uint64_t> seed = 0;       ///< as in ModelOptions
+  std::int64_t num_classes = 0,           ///< 0: what the file says, or else 1000
+      in_chans = 0;                       ///< 0: what the file says, or else 3
+  std::int64_t height = 0,                ///< of the images; 0: what the file says, or else 224
+      width = 0;                          ///< the same
+  std::optional<std::uint64_t> seed = 0;  ///< as in ModelOptions
   /// More values than this in all parameters are an error, before there is memory for them.
   std::int64_t most_values = std::int64_t{1} << 31;
 };

@@ -14,7 +14,7 @@ namespace neurim {
 std::vector<std::string> recurrent_model_names();
 bool is_recurrent_model(std::string_view name);  ///< whether it is the name of one
 
-/// Sizes of a recurrent model.
+/// The size of a recurrent network.
 struct RecurrentModelOptions {
   std::int64_t hidden_size = 64;          ///< units of a layer
   std::int64_t num_layers = 1;            ///< one upon the other
@@ -23,9 +23,10 @@ struct RecurrentModelOptions {
 
 /// What a forecaster sees of a step, and what it says of the steps that follow.
 struct ForecasterColumns {
-  std::vector<double> mean, std;  ///< of each column: what brings its values near to [-1, 1]
-  std::int64_t target = 0;        ///< which of them is forecast
-  std::int64_t horizon = 1;       ///< how many of its next values
+  std::vector<double> mean,  ///< of each column: what brings its values near to [-1, 1]
+      std;                   ///< the same
+  std::int64_t target = 0;   ///< which of them is forecast
+  std::int64_t horizon = 1;  ///< how many of its next values
 };
 
 /// x (N,T,columns) -> (N,horizon), both f64 or both f32 and in the units of the series: the last value of the target,

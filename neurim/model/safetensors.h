@@ -21,20 +21,17 @@ using Metadata = std::map<std::string, std::string>;
 /// U16, U32, U64, F8…), and a file of another kind (other_kind). A header with a checksum is compared with it.
 class SafeTensors {
  public:
-  explicit SafeTensors(const fs::path& path);  ///< Opens a file. Throws Error(data) if it is damaged.
+  explicit SafeTensors(const fs::path& path);  ///< throws Error(data)
 
-  /// Of the file.
-  const fs::path& path() const { return path_; }
-  const Metadata& metadata() const { return metadata_; }  ///< without the checksums
-  /// Whether the file has checksums.
-  bool has_checksums() const { return !data_sum_.empty(); }
+  const fs::path& path() const { return path_; }             ///< as constructed
+  const Metadata& metadata() const { return metadata_; }     ///< without the checksums
+  bool has_checksums() const { return !data_sum_.empty(); }  ///< as write_safetensors writes them
   /// Reads all data; throws Error(data) where they are not those of the checksum.
   void check_data() const;
   std::vector<std::string> names() const;  ///< sorted
-  /// Whether there is a tensor of that name.
+  /// Whether there is a tensor of this name.
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
-  /// Of a tensor; throws Error(data) if there is none.
-  const Type& type(std::string_view name) const { return entry(name).type; }
+  const Type& type(std::string_view name) const { return entry(name).type; }  ///< throws Error(data) when there is none
   std::span<const std::byte> bytes(std::string_view name) const;  ///< in the file, not aligned; lives as long as this
   Tensor load(std::string_view name, Device device = {}) const;   ///< a copy; throws Error(data) when there is none
 

@@ -21,10 +21,11 @@ void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata
 /// `any`: what fits is taken, the rest stays as it was.
 enum class Fit : std::uint8_t { exact, adapt, any };
 
-/// What did not fit when weights were loaded.
+/// What came of loading weights into a module.
 struct LoadReport {
   Metadata metadata;                 ///< of the file
-  std::int64_t taken = 0, all = 0;   ///< of the module's tensors but for Model::computed
+  std::int64_t taken = 0,            ///< tensors that were filled
+      all = 0;                       ///< the module's tensors but for Model::computed
   std::vector<std::string> missing;  ///< in the file; names of the module
   std::vector<std::string> unfit;    ///< of another type: name and both types
   std::vector<std::string> unused;   ///< names in the file
@@ -47,12 +48,13 @@ LoadReport load_model(const Model& model, const StateDict& weights, Fit fit = Fi
 
 /// The same with the weights of a file: see read_state_dict.
 LoadReport load_model(ModuleRef module, const fs::path& path, Fit fit = Fit::exact);
-/// Loads weights into a model.
+/// The same of a model.
 LoadReport load_model(const Model& model, const fs::path& path, Fit fit = Fit::exact);
 
 /// How many classes and input channels weights have that are the model's but for these numbers.
 struct Ends {
-  std::int64_t classes, channels;  ///< of the new model
+  std::int64_t classes,  ///< that the last layer tells apart
+      channels;          ///< that the first convolution takes
 };
 /// Throws Error(data) where they have no such last layer.
 Ends ends_of(const Model& model, const StateDict& weights);

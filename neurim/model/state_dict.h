@@ -11,14 +11,14 @@ namespace neurim {
 
 /// The named tensors of a file. Data stay in the mapped file until a tensor is loaded.
 struct StateDict {
-  /// Where a tensor is.
+  /// One tensor, not yet read.
   struct Entry {
-    Type type;                                  ///< dtype and shape
+    Type type;                                  ///< as stored
     std::function<void(std::byte* host)> read;  ///< copies out in row-major order; keeps the file mapped
     Tensor load() const;                        ///< on the CPU
   };
 
-  fs::path path;                                      ///< of the file
+  fs::path path;                                      ///< of the file, for messages
   Metadata metadata;                                  ///< of a safetensors file
   std::vector<std::string> notes;                     ///< what was chosen among several things, a line each
   std::map<std::string, Entry, std::less<>> entries;  ///< by name

@@ -9,15 +9,15 @@
 
 namespace neurim {
 
-/// A TOML value.
+/// A value of a document.
 struct Toml {
-  using Array = std::vector<Toml>;                         ///< of values
-  using Table = std::map<std::string, Toml, std::less<>>;  ///< of values by key
+  using Array = std::vector<Toml>;                         ///< in the order of the text
+  using Table = std::map<std::string, Toml, std::less<>>;  ///< by key
 
   std::int64_t line = 0;                                                      ///< where it begins, from 1
-  std::variant<bool, std::int64_t, double, std::string, Array, Table> value;  ///< the value
+  std::variant<bool, std::int64_t, double, std::string, Array, Table> value;  ///< what it holds
 
-  /// The value, or null if it has another type.
+  /// The value as a T; null where it is of another type.
   template <class T>
   const T* as() const {
     return std::get_if<T>(&value);

@@ -10,7 +10,7 @@
 
 namespace neurim {
 
-/// What models of the zoo may be told.
+/// What may be chosen of a model that is known by name.
 struct ModelOptions {
   std::int64_t num_classes = 0;  ///< 0: what the model was published with
   std::int64_t in_chans = 0;     ///< 0: what the model was published with

@@ -7,17 +7,21 @@ namespace neurim {
 /// torch.optim.Adam's numerics: see ops/adam_step.h. State: "<weight>.exp_avg" and "<weight>.exp_avg_sq".
 class Adam : public Optimizer {
  public:
-  /// Options.
+  /// Defaults as torch.optim.Adam.
   struct Config {
-    /// Learning rate, decay of the moments, term of the denominator, and L2 penalty.
-    double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+    double lr = 1e-3,      ///< learning rate
+        beta1 = 0.9,       ///< decay of the mean of the gradients
+        beta2 = 0.999,     ///< decay of the mean of their squares
+        eps = 1e-8,        ///< added to the root of the latter
+        weight_decay = 0;  ///< joins the gradient
     bool decay_1d = true;  ///< whether biases and norms decay too
   };
-  /// With these options.
+  /// Steps the parameters that are weights. Throws Error(usage) where a field of `config` is out of range.
   Adam(const Parameters& parameters, const Config& config) : Adam(parameters, config, false) {}
 
  protected:
-  Adam(const Parameters& parameters, const Config& config, bool decoupled);  ///< AdamW with `decoupled`.
+  /// `decoupled`: as AdamW.
+  Adam(const Parameters& parameters, const Config& config, bool decoupled);
 
  private:
   void update(const Weight& weight, const Tensor& gradient, const Common& common) const override;
@@ -28,13 +32,16 @@ class Adam : public Optimizer {
 /// torch.optim.AdamW: the decay multiplies the weight instead of joining the gradient.
 class AdamW final : public Adam {
  public:
-  /// Options.
+  /// Defaults as torch.optim.AdamW.
   struct Config {
-    /// Learning rate, decay of the moments, term of the denominator, and decoupled decay.
-    double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
-    bool decay_1d = true;  ///< whether biases and norms decay too
+    double lr = 1e-3,         ///< learning rate
+        beta1 = 0.9,          ///< decay of the mean of the gradients
+        beta2 = 0.999,        ///< decay of the mean of their squares
+        eps = 1e-8,           ///< added to the root of the latter
+        weight_decay = 0.01;  ///< the weight is multiplied by 1 - lr * weight_decay
+    bool decay_1d = true;     ///< whether biases and norms decay too
   };
-  /// With these options.
+  /// Throws as Adam.
   AdamW(const Parameters& parameters, const Config& c)
       : Adam(parameters, {c.lr, c.beta1, c.beta2, c.eps, c.weight_decay, c.decay_1d}, true) {}
 };

@@ -39,17 +39,16 @@ class Optimizer {
   /// Writes the learning rate that later steps and replays use; no new plan is needed. Throws Error(usage)
   /// unless it is finite and not negative.
   void set_lr(double lr);
-  /// The learning rate.
-  double lr() const { return lr_.item(); }
+  double lr() const { return lr_.item(); }  ///< the learning rate of the next step
   std::int64_t steps() const { return static_cast<std::int64_t>(steps_.item()); }  ///< done so far
 
   void parts(Parts& p);
 
  protected:
-  using Names = std::vector<std::string>;  ///< of the state of a weight
-  /// A weight and its state.
+  using Names = std::vector<std::string>;  ///< of buffers
+  /// A weight and what its steps need.
   struct Weight {
-    Tensor weight;    ///< the parameter
+    Tensor weight;    ///< the model's own
     Tensors buffers;  ///< in the order of the names given to the constructor
     double decay;     ///< its weight decay
   };
@@ -60,9 +59,10 @@ class Optimizer {
 
   /// What is the same for all weights.
   struct Common {
-    Tensor lr, step;  ///< `step` is an i64 scalar, 1 at the first step
-    Tensor scale;     ///< what gradients are to be multiplied with, 0 where nothing is to move; undefined: they are as
-                      ///< they are
+    Tensor lr,     ///< a scalar
+        step;      ///< an i64 scalar, 1 at the first step
+    Tensor scale;  ///< what gradients are to be multiplied with, 0 where nothing is to move; undefined: they are as
+                   ///< they are
   };
   /// One weight's step: assigns to the weight and its buffers.
   virtual void update(const Weight& weight, const Tensor& gradient, const Common& common) const = 0;

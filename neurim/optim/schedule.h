@@ -22,7 +22,7 @@ double warmup_lr(double lr, double at, double warmup, double start = 0);
 /// A schedule as options describe it: a linear warm-up, then the curve called `kind`.
 struct Schedule {
   std::string kind = "constant";   ///< constant, step, multistep, cosine, polynomial
-  double lr = 0.1;                 ///< the base learning rate
+  double lr = 0.1;                 ///< where the curve begins, after the warm-up
   double total = 0;                ///< the whole length, warm-up included; cosine and polynomial end there
   double warmup = 0;               ///< cosine and polynomial begin after it; step and multistep count from 0
   double warmup_start = 0;         ///< the learning rate that the warm-up rises from

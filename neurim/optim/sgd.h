@@ -7,11 +7,14 @@ namespace neurim {
 /// torch.optim.SGD's numerics: see ops/sgd_step.h. State: "<weight>.momentum", when there is momentum.
 class SGD final : public Optimizer {
  public:
-  /// Options.
+  /// Defaults as torch.optim.SGD.
   struct Config {
-    double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;  ///< as in PyTorch's SGD
-    bool nesterov = false;                                            ///< needs momentum and no dampening
-    bool decay_1d = true;                                             ///< whether biases and norms decay too
+    double lr = 1e-3,       ///< learning rate
+        momentum = 0,       ///< share of the last step's direction that is kept; 0: no buffer
+        dampening = 0,      ///< share of the gradient that the momentum leaves out
+        weight_decay = 0;   ///< joins the gradient
+    bool nesterov = false;  ///< needs momentum and no dampening
+    bool decay_1d = true;   ///< whether biases and norms decay too
   };
   SGD(const Parameters& parameters, const Config& config);  ///< throws Error(usage) when options disagree
 

@@ -17,10 +17,8 @@ class Vocabulary {
   /// All characters of a UTF-8 text. Throws Error(data) as encode does.
   static Vocabulary of(std::string_view utf8, const std::string& where);
 
-  /// The number of characters.
-  std::int64_t size() const { return static_cast<std::int64_t>(characters_.size()); }
-  /// Sorted.
-  const std::vector<char32_t>& characters() const { return characters_; }
+  std::int64_t size() const { return static_cast<std::int64_t>(characters_.size()); }  ///< how many characters
+  const std::vector<char32_t>& characters() const { return characters_; }              ///< by number
   /// The numbers of a UTF-8 text's characters. Throws Error(data) on bytes that are no UTF-8 and on
   /// characters that are not in the vocabulary, with their place; `where` is what errors call the text.
   std::vector<std::int32_t> encode(std::string_view utf8, const std::string& where) const;
@@ -31,10 +29,10 @@ class Vocabulary {
   std::vector<char32_t> characters_;
 };
 
-/// A text and its characters.
+/// A text as numbers of characters.
 struct Corpus {
   std::string path;                      ///< for messages
-  Vocabulary vocabulary;                 ///< of the whole text
+  Vocabulary vocabulary;                 ///< what the numbers mean
   std::vector<std::int32_t> characters;  ///< numbers in the vocabulary, in the order of the text
 };
 

@@ -12,13 +12,12 @@ namespace neurim {
 /// A table of numbers: a row a step, in the order of time.
 struct Series {
   std::string path;                  ///< for messages
-  std::vector<std::string> columns;  ///< their names
+  std::vector<std::string> columns;  ///< the names, in lower case
   std::vector<double> values;        ///< steps x columns
   std::vector<std::string> notes;    ///< what a user should know, one line each
 
-  /// The number of columns.
-  std::int64_t width() const { return static_cast<std::int64_t>(columns.size()); }
-  /// The number of rows.
+  std::int64_t width() const { return static_cast<std::int64_t>(columns.size()); }  ///< columns
+  /// Rows.
   std::int64_t steps() const { return columns.empty() ? 0 : static_cast<std::int64_t>(values.size()) / width(); }
   /// Which column has this name. Throws Error(usage) with the names there are.
   std::int64_t column(const std::string& name) const;
@@ -39,7 +38,8 @@ Series read_series(const std::string& path, const std::vector<std::string>& colu
 /// Mean and std (of the population) of each column. A column that never changes has the
 /// std 1.
 struct Scaling {
-  std::vector<double> mean, std;  ///< of each column
+  std::vector<double> mean,  ///< of each column
+      std;                   ///< of each column, above 0
 };
 /// Over the first `steps` steps: those of training, so that nothing of what is to be forecast is known.
 Scaling scaling_of(const Series& series, std::int64_t steps);

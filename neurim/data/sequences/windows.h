@@ -12,11 +12,14 @@ namespace neurim {
 /// A sample is `inputs` steps, and `targets` steps that begin `shift` steps after the first input. A forecast
 /// of 3 steps from 12: {12, 3, 12}. The next character at each of 64: {64, 64, 1}.
 struct WindowOptions {
-  std::int64_t inputs = 32, targets = 1, shift = 32;  ///< steps
-  std::int64_t stride = 1;                            ///< training samples begin this many steps apart
-  /// The shares of the sequence at its end: first training, then validation, then test, since what is to be
-  /// forecast lies in the future. In [0, 1).
-  double val_split = 0.1, test_split = 0.1;
+  std::int64_t inputs = 32,  ///< steps
+      targets = 1,           ///< steps
+      shift = 32;            ///< steps from the first input to the first target
+  std::int64_t stride = 1;   ///< training samples begin this many steps apart
+  // The shares of the sequence at its end: first training, then validation, then test, since what is to be
+  // forecast lies in the future. In [0, 1).
+  double val_split = 0.1,  ///< share of validation, in [0, 1)
+      test_split = 0.1;    ///< share of test, in [0, 1)
 };
 
 /// The samples of each split. All targets of a sample lie in its own split; its inputs may reach back into
@@ -28,17 +31,15 @@ class Windows {
   /// range, Error(data) where training has no room for a sample.
   Windows(std::int64_t steps, const WindowOptions& options, const std::string& path);
 
-  /// How samples are cut.
-  const WindowOptions& options() const { return options_; }
-  /// Samples of a split.
-  std::int64_t size(Split split) const { return of(split).samples; }
+  const WindowOptions& options() const { return options_; }           ///< as constructed
+  std::int64_t size(Split split) const { return of(split).samples; }  ///< samples
   /// Steps of validation or test that are no target: that rest, and those before which there are too few inputs.
   std::int64_t left_out(Split split) const { return of(split).steps - of(split).samples * options_.targets; }
-  /// The step at which a sample's window begins.
+  /// The step of the sequence at which the inputs of a sample begin.
   std::int64_t first_input(Split split, std::int64_t sample) const {
     return of(split).first + sample * of(split).stride;
   }
-  /// The step at which a sample's targets begin.
+  /// The step at which its targets begin.
   std::int64_t first_target(Split split, std::int64_t sample) const {
     return first_input(split, sample) + options_.shift;
   }

@@ -14,7 +14,7 @@ namespace neurim {
 /// What an ONNX file holds at most: a megabyte less than the 2 GiB that protobuf's readers refuse.
 inline constexpr std::size_t kMostOnnxBytes = (std::size_t{1} << 31) - (std::size_t{1} << 20);
 
-/// How a model is exported.
+/// How a model is written.
 struct OnnxExportOptions {
   /// The version of ONNX's operators, 17 to 22. Runtimes read what is older than they are, so the oldest one
   /// is the most widely read; what needs a newer one says so.
@@ -34,8 +34,8 @@ void export_onnx(const Model& model, const fs::path& path, const OnnxExportOptio
 
 /// A named input of an exported function. With a dynamic batch, axis 0 is the batch, whatever its size here.
 struct OnnxInput {
-  std::string name;  ///< of the tensor in the file
-  Type type;         ///< with the batch size of export
+  std::string name;  ///< in the file
+  Type type;         ///< that the function is traced with
 };
 
 /// The same for any function of tensors; its results are named `outputs`. `options.image` is not used;
@@ -47,14 +47,13 @@ void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vec
 /// A model as it is written: one file, or where its weights do not fit into one, a second one beside it that has them
 /// (ONNX's external data). The model knows that one by its name, so the two are moved together.
 struct OnnxExport {
-  fs::path path;      ///< of the file
+  fs::path path;      ///< of the model; the file beside it is data_path()
   std::string model;  ///< the bytes of the file
   std::string data;   ///< those of the file beside it, or none
 
-  fs::path data_path() const;              ///< PATH.data
-  std::vector<std::string> names() const;  ///< of the one file, or of both
-  /// In bytes, of both files.
-  std::size_t size() const { return model.size() + data.size(); }
+  fs::path data_path() const;                                      ///< PATH.data
+  std::vector<std::string> names() const;                          ///< of the one file, or of both
+  std::size_t size() const { return model.size() + data.size(); }  ///< bytes of both files
 
   /// Throws Error(usage) where the path has no place for a second file that is needed, Error(resource) where write
   /// could not write.

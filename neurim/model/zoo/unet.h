@@ -19,26 +19,26 @@ namespace neurim {
 /// A model whose results are images has no place among the classifiers of create_model; it is trained from
 /// C++: plan(), gradients() and an optimizer of optim/.
 struct UNet {
-  /// Options.
+  /// The paper's network by default.
   struct Config {
     std::int64_t channels = 64;  ///< of the first level
-    int depth = 4;               ///< of levels below the first
+    int depth = 4;               ///< levels below the first, 0 to 15
     bool pad = false;            ///< with zeros, so that H' is H and W' is W
     double dropout = 0.5;        ///< after the lowest level
   };
 
-  UNet(std::int64_t in_chans, std::int64_t num_classes);  ///< With default options.
-  /// With these options.
+  UNet(std::int64_t in_chans, std::int64_t num_classes);  ///< the paper's
+  /// Throws Error(usage) where a field of `config` is out of range.
   UNet(std::int64_t in_chans, std::int64_t num_classes, const Config& config);
   void parts(Parts& p);
   /// Throws Error(usage), which names a size that fits, where a side is not even before each maximum.
   Tensor operator()(const Tensor& x) const;
 
-  Config config;                          ///< the options
-  std::vector<nn::Sequential> down,       ///< the two sides of the U
-      up;                                 ///< `down` has the lowest level last; each "0" and "2" are convolutions
+  Config config;                          ///< as constructed
+  std::vector<nn::Sequential> down,       ///< a level each, the lowest last; "0" and "2" are its convolutions
+      up;                                 ///< the same on the way up, the lowest first
   std::vector<nn::ConvTranspose2d> rise;  ///< up[i] follows rise[i]; the lowest first
-  nn::Conv2d last;                        ///< to the classes
+  nn::Conv2d last;                        ///< 1x1, to the logits
 };
 
 }  // namespace neurim
