@@ -35,7 +35,7 @@ int data_convert(const Words& words) {
   Console console(line.console());
   const Dataset dataset = open_data(data, {.val_split = 0.0, .for_training = false}, console);
   const ConvertOptions options{
-      .form = static_cast<SetForm>(form - forms.begin()), .shard = shard, .threads = static_cast<int>(threads())};
+      .form = static_cast<SetForm>(form - forms.begin()), .shard = shard, .threads = threads()};
   if (line.dry_run()) {
     check_convert(dataset, out, options);
     check_can_make(out);

@@ -64,10 +64,9 @@ int data_dedupe(const Words& words) {
         console, text("compare ", plural(dataset.size(), "image"), sheet.empty() ? "" : text(", and write ", sheet)),
         {{"samples", dataset.size()}, {"path", sheet}});
   }
-  const Duplicates found = find_duplicates(
-      dataset, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {
-        console.progress(text("  ", thousands(done), " of ", thousands(all), " images"));
-      });
+  const Duplicates found = find_duplicates(dataset, threads(), [&](std::int64_t done, std::int64_t all) {
+    console.progress(text("  ", thousands(done), " of ", thousands(all), " images"));
+  });
 
   std::int64_t across = 0, differ = 0, exact = 0, shown = 0;
   for (const DuplicateGroup& group : found.groups) {

@@ -39,7 +39,7 @@ int data_pack(const Words& words) {
     return 0;
   }
   bool stopped = false;
-  const PackResult result = pack(dataset, out, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {
+  const PackResult result = pack(dataset, out, threads(), [&](std::int64_t done, std::int64_t all) {
     console.progress(text("  ", thousands(done), " of ", thousands(all), " images"));
     stopped = interrupt.signal().load() != 0 && done < all;
     return !stopped;

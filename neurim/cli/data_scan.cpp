@@ -206,10 +206,10 @@ int data_scan(const Words& words) {
   bool lost = false;  // of a part of a shard or table
   if (const std::optional<Dataset> dataset = other_set(root, folder, console, labels)) {
     lost = !dataset->damage().empty();
-    scan(*dataset, static_cast<int>(threads()), found);
+    scan(*dataset, threads(), found);
     labels = label_problems(*dataset, is_manifest(root));
   } else {
-    others = scan(root, static_cast<int>(threads()), found);
+    others = scan(root, threads(), found);
     if (seen == 0)
       fail(Fault::data,
            labels.empty() ? text(root, ": holds no image files (", plural(others, "other file"), ")") : labels[0].what);

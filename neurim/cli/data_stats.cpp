@@ -31,7 +31,7 @@ int data_stats(const Words& words) {
   const Preprocess preprocess{.channels = static_cast<int>(in_chans.count),
                               .height = static_cast<int>(imgsz.height),
                               .width = static_cast<int>(imgsz.width)};
-  const ChannelStatistics channels = channel_statistics(dataset, preprocess, static_cast<int>(threads()), measured);
+  const ChannelStatistics channels = channel_statistics(dataset, preprocess, threads(), measured);
 
   JsonObject splits;
   for (const Split split : kSplits) {

@@ -22,7 +22,7 @@ void draw(const fs::path& file, std::uint64_t seed, int train_images, int val_im
   };
   try {
     write_digits(images, seed, train_images, val_images);
-    pack(Dataset::open(images.string()), file.string(), static_cast<int>(threads()));
+    pack(Dataset::open(images.string()), file.string(), threads());
   } catch (...) {
     clear();
     throw;
