@@ -1,5 +1,5 @@
 // What no bytes may crash: state dicts that torch.save wrote.
-#include "neurim/model/pytorch_file.h"
+#include "neurim/weights/pytorch_file.h"
 
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 // What no bytes may crash: safetensors files.
-#include "neurim/model/safetensors.h"
+#include "neurim/weights/safetensors.h"
 
 #include <cstdlib>
 

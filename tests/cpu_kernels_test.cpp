@@ -453,7 +453,7 @@ TEST(CpuOptimizer, FindsTheOneNumberThatIsNotFinite) {
   for (const float odd : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                           std::nanf(""), std::numeric_limits<float>::max()})
     for (const Shape& shape : {Shape{30, 21, 9, 7}, {3, 17}, {1}})
-      for (const std::int64_t place : {std::int64_t{0}, shape.numel() / 2, shape.numel() - 1})
+      for (const std::int64_t place : std::vector<std::int64_t>{0, shape.numel() / 2, shape.numel() - 1})
         for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) {
           if (shape.rank() < 4 && layout != kPlain) continue;
           std::vector<float> values = uniform(shape, 1).values<float>();

@@ -1,5 +1,5 @@
 // Reading state dicts that torch.save wrote, whole, damaged and hostile; and fitting weights to modules.
-#include "neurim/model/state_dict.h"
+#include "neurim/weights/state_dict.h"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,11 @@
 #include <limits>
 
 #include "neurim/model/model.h"
-#include "neurim/model/pytorch_file.h"
 #include "neurim/model/state.h"
 #include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
 #include "neurim/ops/cast.h"
+#include "neurim/weights/pytorch_file.h"
 #include "tests/damage.h"
 #include "tests/memory_file.h"
 #include "tests/pytorch_bytes.h"

@@ -1,11 +1,14 @@
 #include "neurim/base/text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
 #include <utility>
+
+#include "neurim/base/error.h"
 
 namespace neurim {
 
@@ -56,6 +59,51 @@ std::string printable(std::string_view line) {
     if (two || (byte(i) < ' ' && out[i] != '\t') || byte(i) == 127) out[i] = ' ';
   }
   return out;
+}
+
+std::string quoted_word(std::string_view word) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("._-/:+,").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && word.back() != ',' && std::all_of(word.begin(), word.end(), plain)) return std::string(word);
+  std::string out = "\"";
+  for (const char c : word)
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+  return out + '"';
+}
+
+std::string unquoted(std::string_view word) {
+  if (word.empty() || word.front() != '"') {
+    require(!word.empty() && word.find('"') == std::string_view::npos, "'", word, "' is no word and no text in quotes");
+    return std::string(word);
+  }
+  std::string out;
+  std::size_t i = 1;
+  for (; i < word.size() && word[i] != '"'; ++i) {
+    const bool escaped = word[i] == '\\' && i + 1 < word.size();
+    if (escaped) ++i;
+    out += escaped && word[i] == 'n' ? '\n' : word[i];
+  }
+  require(i + 1 == word.size(), "'", word, "' is no text in quotes");
+  return out;
+}
+
+std::size_t word_end(std::string_view words) {
+  bool inside = false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (inside && words[i] == '\\')
+      ++i;
+    else if (words[i] == '"')
+      inside = !inside;
+    else if (words[i] == ' ' && !inside)
+      return i;
+  }
+  return words.size();
 }
 
 bool starts_with(std::string_view whole, std::string_view prefix) { return whole.substr(0, prefix.size()) == prefix; }

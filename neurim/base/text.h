@@ -46,6 +46,14 @@ std::string printable(std::string_view line);
 bool starts_with(std::string_view whole, std::string_view prefix);  ///< whether it does
 bool ends_with(std::string_view whole, std::string_view suffix);    ///< whether it does
 
+/// A word as it is: letters, digits and . _ - / : + , alone, no comma last; another text in double quotes, with
+/// \ before " and \, and \n for the end of a line.
+std::string quoted_word(std::string_view word);
+std::string unquoted(
+    std::string_view word);  ///< the word or text that `quoted_word` gave; throws Error(usage) for another
+/// Where the first of the words between blanks ends, which may have quotes.
+std::size_t word_end(std::string_view words);
+
 /// `printf`-style number with a fixed count of decimals.
 std::string fixed(double value, int decimals);
 /// The same with four significant digits: "1.752", "0.01", "1.3e+07".

@@ -89,12 +89,12 @@ void ThreadPool::post() {
 }
 
 void ThreadPool::run(int tasks, Body body, void* context, int most) {
-  follow_fork();
   const int count = std::min(threads(), most);
-  if (tasks <= 1 || count <= 1) {
+  if (tasks <= 1 || count <= 1 || !drive()) {
     for (int task = 0; task < tasks; ++task) body(context, task, 0);
     return;
   }
+  follow_fork();
   job_.tasks = tasks, job_.count = count, job_.body = body, job_.context = context, job_.cpu = ::sched_getcpu();
   post();
   const std::uint32_t job = job_.number.load(std::memory_order_relaxed);
@@ -107,6 +107,15 @@ void ThreadPool::run(int tasks, Body body, void* context, int most) {
       else
         std::this_thread::yield();  // a worker has lost its core to somebody: do not keep this one from it
     }
+  driver_.store(0, std::memory_order_release);
+}
+
+/// Whether the caller may give the workers a job; it ends with driver_ = 0. A thread that drove them before a fork is
+/// not here any more.
+bool ThreadPool::drive() {
+  const unsigned own = forks() + 1;
+  unsigned before = driver_.load(std::memory_order_relaxed);
+  return before != own && driver_.compare_exchange_strong(before, own, std::memory_order_acquire);
 }
 
 /// No part of the thread is taken in this job, unless somebody was faster. Each thread does so in each job, which makes

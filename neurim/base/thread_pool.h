@@ -9,11 +9,12 @@
 
 namespace neurim {
 
-/// A fork-join pool. `run` is called by one thread at a time, which works too; it allocates nothing and takes no lock.
-/// Every thread begins with the same share of the parts each time, so that what it has made is in its own cache, and
-/// then helps the others. Workers spin briefly for the next job and then sleep; one that wakes on the CPU of another
-/// thread of the pool, where the two would take turns, goes to one that has none, if it may. Denormals are flushed to
-/// zero in every worker. A forked process starts workers of its own with its first job.
+/// A fork-join pool. `run` may be called from any thread, which works too; where another one drives the workers
+/// already, the caller does all parts itself. It allocates nothing and takes no lock. Every thread begins with the same
+/// share of the parts each time, so that what it has made is in its own cache, and then helps the others. Workers spin
+/// briefly for the next job and then sleep; one that wakes on the CPU of another thread of the pool, where the two
+/// would take turns, goes to one that has none, if it may. Denormals are flushed to zero in every worker. A forked
+/// process starts workers of its own with its first job.
 class ThreadPool {
  public:
   using Body = void (*)(void* context, int task, int thread);
@@ -86,9 +87,11 @@ class ThreadPool {
   void work(int thread);
   void begin(int thread, std::uint32_t job);
   void take_tasks(int thread, std::uint32_t job);
+  bool drive();
   static bool ends_soon(const Worker& worker, std::uint32_t job);
   void find_own_cpu(int thread);
 
+  std::atomic<unsigned> driver_{0};  ///< 0: nobody; else 1 + forks() of the process whose thread drives the workers
   Job job_;
   std::vector<Worker> states_;  ///< of all threads, the caller of run first
   std::vector<std::thread> workers_;

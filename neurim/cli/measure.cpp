@@ -22,7 +22,7 @@ std::vector<double> times_of(const std::function<void()>& call, double seconds) 
 
 void serve(const JsonObject& base, std::int64_t batch, const std::function<void()>& call) {
   const std::string key = text("bs", batch);
-  const auto answer = [](const JsonObject& object) { std::cout << object.line() << std::endl; };
+  const auto answer = [](const JsonObject& object) { std::cout << object.line() << '\n' << std::flush; };
   answer({{"ready", 1}, {"base", base}, {"meta", JsonObject()}, {"keys", JsonObject{{key, batch}}}});
   for (std::string request; std::getline(std::cin, request);) {
     std::istringstream fields(request);

@@ -44,7 +44,8 @@ Checkpoint open_model(const std::string& name, const std::string& arch, std::opt
     ModelConfig config = config_of(model, height, width);
     return {{}, std::move(config), std::move(model)};
   }
-  if (!is_known && (is_there(name) || is_path || ends_with(name, ".safetensors") || !arch.empty()))
+  if (!is_known &&
+      (is_there(name) || is_path || ends_with(name, ".safetensors") || ends_with(name, ".neurim") || !arch.empty()))
     return load_checkpoint(name, arch);
   Model model = create_model(name, {.seed = static_cast<std::uint64_t>(seed)});
   ModelConfig config = config_of(model, model.image_size, model.image_size);
@@ -61,14 +62,15 @@ bool names_model(const std::string& word) {
                        [&](const char* sign) { return fs::exists(fs::path(word) / sign, error); });
   }
   const std::string name = lower(word);
-  for (const char* kind : {".safetensors", ".index.json", ".pth", ".pt", ".th", ".bin", ".ckpt", ".onnx"})
+  for (const char* kind : {".safetensors", ".neurim", ".index.json", ".pth", ".pt", ".th", ".bin", ".ckpt", ".onnx"})
     if (ends_with(name, kind)) return true;
   const std::vector<std::string> known = model_names();
   return is_model_file(word) || is_recurrent_model(word) || std::find(known.begin(), known.end(), word) != known.end();
 }
 
 std::vector<fs::path> files_of_model(const std::string& name, const Checkpoint& checkpoint) {
-  constexpr std::string_view kKinds[] = {".safetensors", ".bin", ".pth", ".pt", ".json", ".yaml", ".toml", ".txt"};
+  constexpr std::string_view kKinds[] = {".safetensors", ".neurim", ".bin",  ".pth", ".pt",
+                                         ".json",        ".yaml",   ".toml", ".txt"};
   std::vector<fs::path> files{name};
   if (checkpoint.path.empty()) return files;
   const fs::path folder = fs::absolute(checkpoint.path).parent_path();

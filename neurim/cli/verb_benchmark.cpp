@@ -17,7 +17,8 @@ namespace {
 class Case {
  public:
   /// The model is on the device; the checkpoint outlives the case.
-  Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images, Device device, PlanOptions options)
+  Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images, Device device,
+       const PlanOptions& options)
       : model_(checkpoint.model) {
     const Types types = batch_types(images.shape[0], images.shape[1], images.shape[2], images.shape[3]);
     if (mode == "train") {
@@ -57,7 +58,7 @@ struct BenchmarkOptions {
 
   void visit(CommandLine& line) {
     line.options.topic("most used");
-    line.options("model", model, "run folder, weights file, model file, or known name", {"m"});
+    line.options("model", model, "run folder, weights or function file, model file, or known name", {"m"});
     line.options("arch", arch, kArchOfWeights);
     line.options("mode", mode, "train, infer or data");
     line.options("batch", batch_wanted, "images a call; auto: 1, with mode=data 64", {"batch_size", "b"});

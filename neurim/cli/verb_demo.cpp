@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include "neurim/base/writable.h"
-#include "neurim/cli/export_model.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/data/pack.h"
@@ -78,7 +77,7 @@ int verb_demo(const Words& words) {
   if (result.stopped) return close_run(result, interrupt, console);
 
   const Checkpoint checkpoint = load_checkpoint(result.run);
-  const fs::path exported = export_path(checkpoint);
+  const fs::path exported = export_path(checkpoint, "onnx");
   export_checkpoint(checkpoint, exported);
   const std::string run = result.run.string();
   console.print(text("Best: epoch ", result.best_epoch, "  ", metrics_line(result.metrics)));

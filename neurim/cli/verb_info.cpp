@@ -75,20 +75,22 @@ void show_plan(const Plan& plan, std::int64_t classes, Console& console) {
 
 struct InfoOptions {
   std::string model, arch, mode = "infer";
-  bool show = false, beside_roof = false;
+  bool show = false, beside_roof = false, graph = false;
   std::int64_t batch = 1, seed = 0;
   InputOptions input;
   std::optional<std::int64_t> threads;
 
   void visit(CommandLine& line) {
     line.options.topic("most used");
-    line.options("model", model, "run folder, model folder, weights file, model file, or known name", {"m"});
+    line.options("model", model, "run folder, model folder, weights or function file, model file, or known name",
+                 {"m"});
     line.options("arch", arch, kArchOfWeights);
     line.options("plan", show,
                  "show the tasks of its plan: op, kernel, layout, bytes, time, and why other kernels declined");
     line.options("roofline", beside_roof,
                  "show the tasks with their multiply-adds and bytes, and their times beside the least that arithmetic "
                  "and memory allow so many threads at once; then the sums of each kind");
+    line.options("graph", graph, "show the traced graph, a line for each op; batch and time are symbols");
     line.options("mode", mode, "the plan for infer or train");
     line.options("batch", batch, "images a step", {"batch_size", "b"});
     line.options("imgsz", input.imgsz,
@@ -105,6 +107,7 @@ struct InfoOptions {
   /// Throws Error(usage) for contradictory options.
   void check(const CommandLine& line) const {
     require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
+    require(!show || !graph, "graph: shows what is planned, and plan the plan of it; leave one out");
     require(show || !beside_roof, "roofline: shows a plan; write --plan --roofline");
     require(show || line.compute_dtype() == DType::f32, "precision: is of a plan; write --plan precision=bf16");
     require(show || !line.given("tuning"), "tuning: is of a plan; write --plan tuning=on");
@@ -177,7 +180,12 @@ int verb_info(const Words& words) {
                                : image_type(o.input.applied_to(checkpoint.config.preprocess), o.batch);
   const std::int64_t parameters = parameter_count(checkpoint.model);
   show_model(checkpoint, inputs, parameters, console);
-  if (o.show) {
+  if (o.graph) {
+    const Function function = function_of(checkpoint);
+    const std::string written = function.graph.text(function.outputs);
+    for (const std::string& row : split(written.substr(0, written.size() - 1), '\n')) console.print(row);
+    console.event({{"event", "graph"}, {"text", written}});
+  } else if (o.show) {
     show_planned(checkpoint, inputs, o, line, console);
   } else {
     if (!sequence) show_layers(checkpoint.model, inputs, console);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <numeric>
 
@@ -178,7 +179,7 @@ struct PredictOptions {
 
   void visit(CommandLine& line) {
     line.options.topic("most used");
-    line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
+    line.options("model", model, "run folder, model folder (config.json and weights), weights or function file", {"m"});
     line.options("arch", arch, kArchOfWeights);
     line.options("source", source,
                  "image, folder of images, or pattern such as 'photos/*.jpg'; series, by default the one of training");

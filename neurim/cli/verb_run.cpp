@@ -55,7 +55,8 @@ int verb_run(const Words& words) {
   std::string model, arch, inputs, outputs;
   std::optional<std::int64_t> threads;
   std::int64_t seed = 0;
-  line.options("model", model, "run folder, weights file, or, with drawn weights, model file or known name", {"m"});
+  line.options("model", model, "run folder, weights or function file, or, with drawn weights, model file or known name",
+               {"m"});
   line.options("arch", arch, kArchOfWeights);
   line.options("inputs", inputs, "folder with input_0.npy: floating (N,C,H,W), preprocessed");
   line.options("outputs", outputs,

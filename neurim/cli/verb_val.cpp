@@ -67,7 +67,8 @@ EvaluationResult result_of(Evaluation evaluation, const Kept& kept, std::vector<
                           .table = per_class_table(evaluation),
                           .kept = kept,
                           .write = {},
-                          .unreadable = std::move(unreadable)};
+                          .unreadable = {}};
+  result.unreadable = std::move(unreadable);
   result.write = [evaluation = std::move(evaluation)](const fs::path& folder) { write_report(evaluation, folder); };
   return result;
 }
@@ -111,7 +112,7 @@ struct ValOptions {
       line.options.borrow(*named.find(name), "; by default as in training");
     };
     line.options.topic("most used");
-    line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
+    line.options("model", model, "run folder, model folder (config.json and weights), weights or function file", {"m"});
     line.options("arch", arch, kArchOfWeights);
     line.options("data", data, "images, series or text; by default those that it was trained on");
     line.options("split", split, "train, val or test");

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 
+#include "neurim/compile/constants.h"
 #include "neurim/compile/passes.h"
 #include "neurim/graph/value.h"
 #include "neurim/ops/add.h"
@@ -17,9 +18,23 @@ Tensor folded(const Tensor& like, const Shape& shape, const std::vector<double>&
   const std::vector<float> narrow(values.begin(), values.end());
   const Tensor tensor = Tensor::from(shape, narrow, like.device());
   tensor.set_name(std::string(like.name()));
-  tensor.value()->constant = true;
   return tensor;
 }
+
+/// What a batch norm multiplies each channel with, and what it adds.
+struct Affine {
+  std::vector<double> scale, shift;
+
+  Affine(const Tensors& norm, double eps) {
+    const auto gamma = norm[1].values<double>(), beta = norm[2].values<double>(), mean = norm[3].values<double>(),
+               var = norm[4].values<double>();
+    scale.resize(gamma.size()), shift.resize(gamma.size());
+    for (std::size_t c = 0; c < gamma.size(); ++c) {
+      scale[c] = gamma[c] / std::sqrt(var[c] + eps);
+      shift[c] = beta[c] - mean[c] * scale[c];
+    }
+  }
+};
 
 }  // namespace
 
@@ -31,14 +46,8 @@ Graph fold_batch_norm(const Graph& graph) {
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
     const auto* norm = dynamic_cast<const BatchNorm*>(node.op.get());
     if (!norm || in[0].dtype() != DType::f32 || !std::all_of(in.begin() + 1, in.end(), constant)) return {};
-    const auto gamma = in[1].values<double>(), beta = in[2].values<double>(), mean = in[3].values<double>(),
-               var = in[4].values<double>();
-    std::vector<double> scale(gamma.size()), shift(gamma.size());
-    for (std::size_t c = 0; c < gamma.size(); ++c) {
-      scale[c] = gamma[c] / std::sqrt(var[c] + norm->eps);
-      shift[c] = beta[c] - mean[c] * scale[c];
-    }
-
+    const Tensors statistics(in.begin() + 1, in.end());
+    const std::string what = text("batch_norm ", norm->eps);
     const Graph::Node* before = producer(in[0]);
     Tensors parts;
     if (before && before->op->name() == "conv2d" && readers[node.in[0]] == 1)
@@ -46,18 +55,27 @@ Graph fold_batch_norm(const Graph& graph) {
     if (parts.empty() || !std::all_of(parts.begin() + 1, parts.end(), constant)) {
       Shape channels{in[1].size(0)};
       for (int axis = 2; axis < in[0].rank(); ++axis) channels.push_back(1);
-      return {in[0] * folded(in[1], channels, scale) + folded(in[2], channels, shift)};
+      const Tensors both = shared_constants(text(what, channels), statistics, [&] {
+        const Affine affine(in, norm->eps);
+        return Tensors{folded(in[1], channels, affine.scale), folded(in[2], channels, affine.shift)};
+      });
+      return {in[0] * both[0] + both[1]};
     }
-    auto weight = parts[1].values<double>();
-    const std::size_t each = weight.size() / gamma.size();
-    for (std::size_t i = 0; i < weight.size(); ++i) weight[i] *= scale[i / each];
-    if (parts.size() == 3) {
-      const auto bias = parts[2].values<double>();
-      for (std::size_t o = 0; o < bias.size(); ++o) shift[o] += bias[o] * scale[o];
-    }
+    Tensors all = statistics;
+    all.insert(all.end(), parts.begin() + 1, parts.end());
+    const Tensors both = shared_constants(what, all, [&] {
+      Affine affine(in, norm->eps);
+      auto weight = parts[1].values<double>();
+      const std::size_t each = weight.size() / affine.scale.size();
+      for (std::size_t i = 0; i < weight.size(); ++i) weight[i] *= affine.scale[i / each];
+      if (parts.size() == 3) {
+        const auto bias = parts[2].values<double>();
+        for (std::size_t o = 0; o < bias.size(); ++o) affine.shift[o] += bias[o] * affine.scale[o];
+      }
+      return Tensors{folded(parts[1], parts[1].shape(), weight), folded(in[2], in[2].shape(), affine.shift)};
+    });
     const auto& conv = static_cast<const Conv2d&>(*before->op);
-    return {conv2d(parts[0], folded(parts[1], parts[1].shape(), weight), folded(in[2], in[2].shape(), shift),
-                   conv.options)};
+    return {conv2d(parts[0], both[0], both[1], conv.options)};
   });
 }
 

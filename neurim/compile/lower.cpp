@@ -5,6 +5,7 @@
 #include <set>
 
 #include "neurim/base/error.h"
+#include "neurim/compile/constants.h"
 #include "neurim/compile/fusion_groups.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/graph/value.h"
@@ -181,8 +182,8 @@ class Lowering {
       if (slot(number).layout == layout) return number;
     Slot& standing = slot(first);
     if (standing.place == Slot::stored && standing.tensor.value()->constant) {
-      const Tensor copy = repacked(standing.tensor, layout);
-      copy.value()->constant = true;
+      const Tensor copy = shared_constants(text("layout ", layout), {standing.tensor},
+                                           [&] { return Tensors{repacked(standing.tensor, layout)}; })[0];
       const int number = new_slot(value, layout);
       slot(number).place = Slot::stored;
       slot(number).tensor = copy;

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "neurim/backend/reference/view.h"
@@ -124,40 +122,5 @@ inline std::string difference(const Tensors& expected, const Tensors& actual, do
   }
   return {};
 }
-
-/// Reads the attributes of one op and writes them into another of the same name.
-class Attributes final : public Fields {
- public:
-  /// A fresh op made by name, with the attributes of `op`.
-  static std::shared_ptr<Op> copy(const Op& op) {
-    Attributes attributes;
-    fields(op, attributes);
-    attributes.writing_ = true;
-    const std::shared_ptr<Op> fresh = make_op(op.name());
-    fresh->fields(attributes);
-    return fresh;
-  }
-  Fields& operator()(std::string_view name, std::int64_t& value) override { return visit(name, value); }
-  Fields& operator()(std::string_view name, double& value) override { return visit(name, value); }
-  Fields& operator()(std::string_view name, bool& value) override { return visit(name, value); }
-  Fields& operator()(std::string_view name, std::string& value) override { return visit(name, value); }
-  Fields& operator()(std::string_view name, DType& value) override { return visit(name, value); }
-  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override { return visit(name, value); }
-  Fields& operator()(std::string_view name, std::vector<double>& value) override { return visit(name, value); }
-
- private:
-  template <class T>
-  Fields& visit(std::string_view name, T& value) {
-    if (writing_)
-      value = std::get<T>(values_.at(std::string(name)));
-    else
-      values_.emplace(name, value);
-    return *this;
-  }
-  bool writing_ = false;
-  std::map<std::string,
-           std::variant<std::int64_t, double, bool, std::string, DType, std::vector<std::int64_t>, std::vector<double>>>
-      values_;
-};
 
 }  // namespace neurim::op_table

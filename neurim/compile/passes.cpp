@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "neurim/base/error.h"
+#include "neurim/compile/constants.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/graph/value.h"
 
@@ -95,11 +96,8 @@ Graph freeze(const Graph& graph) {
   Graph out = graph;
   for (std::size_t v = 0; v < out.values.size(); ++v) {
     Graph::Value& value = out.values[v];
-    if (!value.captured || committed.count(static_cast<int>(v)) || constant(value.captured)) continue;
-    const std::string name(value.captured.name());
-    value.captured = value.captured.clone();
-    value.captured.set_name(name);
-    value.captured.value()->constant = true;
+    if (!value.captured || committed.count(static_cast<int>(v))) continue;
+    value.captured = constant(value.captured) ? shared_by_content(value.captured) : snapshot(value.captured);
   }
   return out;
 }
@@ -111,9 +109,8 @@ Graph fold(const Graph& graph) {
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
     if (!in.empty() && std::all_of(in.begin(), in.end(), constant) && !kept.count(node.out[0])) {
       const Untraced untraced;
-      Tensors out = neurim::apply(node.op, in);
-      for (const Tensor& tensor : out) tensor.value()->constant = true;
-      return out;
+      return shared_constants(text(node.op->name(), attributes(*node.op)), in,
+                              [&] { return neurim::apply(node.op, in); });
     }
     std::vector<std::pair<const void*, int>> inputs;
     for (const Tensor& tensor : in) inputs.push_back(identity(numbers.one_of(tensor)));

@@ -1,6 +1,8 @@
 #include "neurim/compile/plan.h"
 
 #include <algorithm>
+#include <mutex>
+#include <optional>
 
 #include "neurim/base/error.h"
 #include "neurim/compile/plan_instance.h"
@@ -67,6 +69,12 @@ Tensors Plan::operator()(const Tensors& in) const {
 
 const Tensors& Plan::inputs() const { return instance_->inputs; }
 const Tensors& Plan::outputs() const { return instance_->outputs; }
+Tensors Plan::constants() const {
+  Tensors all;
+  for (const Slot& slot : instance_->program->slots)
+    if (slot.place == Slot::stored && slot.tensor && slot.tensor.value()->constant) all.push_back(slot.tensor);
+  return all;
+}
 std::size_t Plan::arena_bytes() const { return instance_->program->arena_bytes; }
 const Graph& Plan::graph() const { return instance_->program->graph; }
 
@@ -150,20 +158,73 @@ Plan plan(const std::function<Tensors(Tensors)>& function, const Types& inputs, 
   return planned;
 }
 
-Compiled::Compiled(std::function<Tensors(Tensors)> function, const PlanOptions& options)
-    : function_(std::move(function)), options_(options) {}
-
-const Plan& Compiled::plan_for(const Types& inputs) {
-  for (const auto& [types, known] : plans_)
-    if (types == inputs) return known;
-  return plans_.emplace_back(inputs, plan(function_, inputs, options_)).second;
+Plan plan(const Graph& graph, const Types& inputs, const PlanOptions& options) {
+  return plan([&](const Tensors& in) { return call(graph, in); }, inputs, options);
 }
+
+/// The plans of one signature.
+struct Compiled::Signature {
+  Types types;
+  std::mutex planning;
+  std::optional<Plan> first;  ///< what plan_for gives
+  std::mutex mutex;           ///< of the list
+  std::vector<Plan> idle;     ///< forks that no call runs
+};
+
+Compiled::Compiled(std::function<Tensors(Tensors)> function, const PlanOptions& options, std::size_t most)
+    : function_(std::move(function)), options_(options), most_(most), mutex_(std::make_unique<std::mutex>()) {
+  require(most >= 1, "compiled: at least one plan has to be kept");
+}
+
+Compiled::Compiled(const Graph& graph, const PlanOptions& options, std::size_t most)
+    : Compiled([graph = std::make_shared<const Graph>(graph)](const Tensors& in) { return call(*graph, in); }, options,
+               most) {}
+
+std::size_t Compiled::size() const {
+  const std::lock_guard lock(*mutex_);
+  return signatures_.size();
+}
+
+std::shared_ptr<Compiled::Signature> Compiled::signature(const Types& inputs) {
+  std::shared_ptr<Signature> found;
+  {
+    const std::lock_guard lock(*mutex_);
+    const auto at = std::find_if(signatures_.begin(), signatures_.end(),
+                                 [&](const auto& each) { return each->types == inputs; });
+    if (at != signatures_.end()) {
+      std::rotate(at, at + 1, signatures_.end());
+    } else {
+      if (signatures_.size() == most_) signatures_.erase(signatures_.begin());
+      signatures_.push_back(std::make_shared<Signature>());
+      signatures_.back()->types = inputs;
+    }
+    found = signatures_.back();
+  }
+  const std::lock_guard lock(found->planning);
+  if (!found->first) {
+    found->first = plan(function_, inputs, options_);
+    found->idle.push_back(*found->first);
+  }
+  return found;
+}
+
+Plan Compiled::plan_for(const Types& inputs) { return *signature(inputs)->first; }
 
 Tensors Compiled::operator()(const Tensors& in) {
   if (std::any_of(in.begin(), in.end(), [](const Tensor& tensor) { return tensor.traced(); })) return function_(in);
   Types types;
   for (const Tensor& tensor : in) types.push_back(tensor.type());
-  return plan_for(types)(in);
+  const std::shared_ptr<Signature> own = signature(types);
+  std::optional<Plan> mine;
+  {
+    const std::lock_guard lock(own->mutex);
+    if (!own->idle.empty()) mine = std::move(own->idle.back()), own->idle.pop_back();
+  }
+  if (!mine) mine = own->first->fork();
+  Tensors out = (*mine)(in);
+  const std::lock_guard lock(own->mutex);
+  own->idle.push_back(std::move(*mine));
+  return out;
 }
 
 }  // namespace neurim

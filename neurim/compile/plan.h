@@ -63,6 +63,7 @@ class Plan {
   /// The same program and state with its own arena: one per server stream.
   Plan fork() const;
 
+  Tensors constants() const;          ///< the stored tensors that do not change; plans share them
   std::size_t arena_bytes() const;    ///< size of the one block of memory in which an instance computes
   const struct Graph& graph() const;  ///< the graph after all passes
   std::vector<PlanRow> rows() const;  ///< a row for each launch, in the order of execution
@@ -78,18 +79,32 @@ class Plan {
 /// Traces `function` with inputs of these types and plans it.
 Plan plan(const std::function<Tensors(Tensors)>& function, const Types& inputs, const PlanOptions& options = {});
 
-/// A function that plans itself once for each signature it is called with. Called with values of a trace it becomes a
-/// part of that trace.
+/// Plans a graph for inputs of these types, which its symbols take their sizes from. `options.device` is the graph's.
+Plan plan(const struct Graph& graph, const Types& inputs, const PlanOptions& options = {});
+
+/// A function that plans itself once for each signature it is called with, and keeps the plans that were used last.
+/// Called with values of a trace it becomes a part of that trace. Safe from many threads: each call has an arena of its
+/// own, and all plans share their constants.
 class Compiled {
  public:
-  Compiled(std::function<Tensors(Tensors)> function, const PlanOptions& options);  ///< plans nothing yet
-  Tensors operator()(const Tensors& in);      ///< runs the plan of these types; fresh results
-  const Plan& plan_for(const Types& inputs);  ///< made when first asked for
+  /// Plans nothing yet. At most `most` signatures are kept.
+  Compiled(std::function<Tensors(Tensors)> function, const PlanOptions& options, std::size_t most = 16);
+  Compiled(const struct Graph& graph, const PlanOptions& options, std::size_t most = 16);  ///< the same of a graph
+  Tensors operator()(const Tensors& in);  ///< runs the plan of these types; fresh results
+  /// The plan of these types, made when first asked for. It runs for one thread at a time; a call of the operator may
+  /// be what runs it.
+  Plan plan_for(const Types& inputs);
+  std::size_t size() const;  ///< how many signatures are kept
 
  private:
+  struct Signature;
+  std::shared_ptr<Signature> signature(const Types& inputs);
+
   std::function<Tensors(Tensors)> function_;
   PlanOptions options_;
-  std::vector<std::pair<Types, Plan>> plans_;
+  std::size_t most_;
+  std::unique_ptr<std::mutex> mutex_;                   ///< of the list
+  std::vector<std::shared_ptr<Signature>> signatures_;  ///< the last used one last
 };
 
 }  // namespace neurim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "neurim/base/error.h"
 #include "neurim/compile/passes.h"
@@ -48,9 +49,16 @@ void PlanInstance::resolve() {
   if (!arena || arena->bytes() < program->arena_bytes)
     arena = std::make_shared<Storage>(options.device, program->arena_bytes);
   states.clear();
+  std::set<const Value*> assigned;
+  for (const Graph::Commit& commit : program->graph.commits)
+    assigned.insert(program->graph.values[commit.state].captured.value());
+  const auto follow = [&](const Tensor& tensor, const Layout& layout) {
+    states.push_back({tensor.value(), tensor.value()->epoch, layout, assigned.count(tensor.value()) > 0});
+  };
   for (const Slot& slot : program->slots)
-    if (slot.place == Slot::stored && slot.tensor && !slot.tensor.value()->constant)
-      states.push_back({slot.tensor.value(), slot.tensor.value()->epoch, slot.layout});
+    if (slot.place == Slot::stored && slot.tensor && !slot.tensor.value()->constant) follow(slot.tensor, slot.layout);
+  for (const Tensor& tensor : inputs) follow(tensor, {});
+  for (const Tensor& tensor : outputs) follow(tensor, {});
   calls.clear();
   pointers.clear();
   for (const Task& task : program->tasks) {
@@ -81,6 +89,7 @@ void PlanInstance::follow_states() {
     const std::string_view name = state.value->name;
     require(state.value->device == options.device, "plan: ", name.empty() ? "a state" : name, " was placed on ",
             state.value->device, " after it was planned for ", options.device, "; plan again, or place it back");
+    if (state.changes) about_to_change(*state.value);
     moved |= state.value->epoch != state.epoch;
     repacked |= state.value->layout != state.layout;
   }
@@ -91,6 +100,7 @@ void PlanInstance::follow_states() {
 void PlanInstance::copy(const Tensor& from, const Tensor& to) const {
   if (from.value()->storage == to.value()->storage) return;
   const Tensor source = plain(from);
+  about_to_change(*to.value());
   void* const target = to.value()->storage->data();
   const void* const data = source.value()->storage->data();
   if (from.device() == to.device())

@@ -27,8 +27,9 @@ struct PlanInstance {
     Value* value;
     std::uint64_t epoch;
     Layout layout;
+    bool changes;  ///< the program assigns to it
   };
-  std::vector<State> states;
+  std::vector<State> states;  ///< and the buffers
   std::unique_ptr<Stream> stream;
   std::uint32_t status = 0;
   std::atomic<bool> busy{false};

@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <thread>
 
 #include "neurim/base/error.h"
-#include "neurim/base/per_thread.h"
 #include "neurim/base/thread_pool.h"
 
 namespace neurim {
@@ -36,9 +36,13 @@ class CpuStream final : public Stream {
   void download(void* host, const void* device, std::size_t bytes) override { copy_bytes(host, device, bytes); }
   void copy(void* to, const void* from, std::size_t bytes) override { copy_bytes(to, from, bytes); }
   void run(std::span<const Call> calls, void* const* pointers, std::uint32_t* status) override {
-    run_on_cpu(compute_pool(), calls, pointers, status);
+    if (!pool_ || pool_->threads() != threads()) pool_ = compute_pool();
+    run_on_cpu(*pool_, calls, pointers, status);
   }
   void wait() override {}
+
+ private:
+  std::shared_ptr<ThreadPool> pool_;
 };
 
 class CpuDriver final : public DeviceDriver {
@@ -125,10 +129,12 @@ int threads() {
   return wanted ? wanted : allowed;
 }
 
-ThreadPool& compute_pool() {
-  auto& pool = per_thread<std::unique_ptr<ThreadPool>>();  // one a driving thread: two server streams never share a job
-  if (!pool || pool->threads() != threads()) pool = std::make_unique<ThreadPool>(threads());
-  return *pool;
+std::shared_ptr<ThreadPool> compute_pool() {
+  static std::mutex mutex;
+  static auto& pool = *new std::shared_ptr<ThreadPool>;
+  const std::lock_guard lock(mutex);
+  if (!pool || pool->threads() != threads()) pool = std::make_shared<ThreadPool>(threads());
+  return pool;
 }
 
 }  // namespace neurim

@@ -52,6 +52,8 @@ class Storage {
   Device device() const { return device_; }     ///< where the memory lies
   void* data() const { return data_; }          ///< a device pointer, 64-byte aligned
   std::size_t bytes() const { return bytes_; }  ///< as asked for
+  /// Whoever changes the data of a stored tensor counts it up, so that what was made of them is known to be old.
+  std::uint64_t version = 0;
 
  private:
   Device device_;
@@ -62,8 +64,9 @@ class Storage {
 /// The number of compute threads, 1 to 1024; by default what the machine and its cgroup allow. Set before the first
 /// use.
 void set_threads(std::int64_t threads);
-int threads();  ///< compute threads of the calling thread
+int threads();  ///< their number
 class ThreadPool;
-ThreadPool& compute_pool();  ///< those threads
+/// Those threads: one pool for all streams of the process. A stream that finds it at work computes in its own thread.
+std::shared_ptr<ThreadPool> compute_pool();
 
 }  // namespace neurim

@@ -117,22 +117,35 @@ std::optional<DType> dtype_named(std::string_view wanted) {
   return std::nullopt;
 }
 
-Shape::Shape(std::span<const std::int64_t> sizes) {
-  for (std::int64_t size : sizes) push_back(size);
+Shape::Shape(std::span<const Dim> sizes) {
+  for (const Dim size : sizes) push_back(size);
 }
 
-void Shape::push_back(std::int64_t size) {
+Shape::Shape(std::span<const std::int64_t> sizes) {
+  for (const std::int64_t size : sizes) push_back(size);
+}
+
+void Shape::push_back(Dim size) {
   require(rank_ < static_cast<int>(kMaxRank), "shape: more than ", kMaxRank, " axes");
   sizes_[rank_++] = size;
 }
 
-std::int64_t Shape::numel() const {
-  std::int64_t product = 1;
-  for (std::int64_t size : *this)
-    if (size < 0 || __builtin_mul_overflow(product, size, &product))
+Dim Shape::numel() const {
+  std::int64_t number = 1;
+  Dim symbols = 1;
+  for (const Dim size : *this)
+    if (size.symbolic())
+      symbols *= size;
+    else if (const std::int64_t known = size; known < 0 || __builtin_mul_overflow(number, known, &number))
       fail(Fault::usage, "shape: ", *this, " has no valid number of elements");
-  return product;
+  return symbols.symbolic() ? symbols * number : Dim(number);
 }
+
+bool Shape::symbolic() const {
+  return std::any_of(begin(), end(), [](Dim size) { return size.symbolic(); });
+}
+
+std::vector<std::int64_t> Shape::numbers() const { return {begin(), end()}; }
 
 bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
 

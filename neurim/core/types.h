@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "neurim/core/dim.h"
+
 namespace neurim {
 
 /// The type of an element.
@@ -32,26 +34,29 @@ class Shape {
   static constexpr std::size_t kMaxRank = 8;  ///< the most axes
   Shape() = default;
   /// These sizes, outermost first.
-  Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
+  Shape(std::initializer_list<Dim> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
+  explicit Shape(std::span<const Dim> sizes);           ///< These sizes, outermost first.
   explicit Shape(std::span<const std::int64_t> sizes);  ///< These sizes, outermost first.
   /// The number of axes.
   int rank() const { return rank_; }
   /// Whether it is a scalar's.
   bool empty() const { return rank_ == 0; }
   /// Of an axis; negative ones count from the end.
-  std::int64_t operator[](int axis) const { return sizes_[axis < 0 ? axis + rank_ : axis]; }
+  Dim operator[](int axis) const { return sizes_[axis < 0 ? axis + rank_ : axis]; }
   /// Of an axis; negative ones count from the end.
-  std::int64_t& operator[](int axis) { return sizes_[axis < 0 ? axis + rank_ : axis]; }
+  Dim& operator[](int axis) { return sizes_[axis < 0 ? axis + rank_ : axis]; }
   /// The outermost size.
-  const std::int64_t* begin() const { return sizes_.data(); }
+  const Dim* begin() const { return sizes_.data(); }
   /// After the innermost size.
-  const std::int64_t* end() const { return sizes_.data() + rank_; }
-  void push_back(std::int64_t size);  ///< appends an axis; throws Error(usage) beyond kMaxRank
-  std::int64_t numel() const;         ///< the product; throws Error(usage) when it does not fit 63 bits
+  const Dim* end() const { return sizes_.data() + rank_; }
+  void push_back(Dim size);                   ///< appends an axis; throws Error(usage) beyond kMaxRank
+  Dim numel() const;                          ///< the product; throws Error(usage) when it does not fit 63 bits
+  bool symbolic() const;                      ///< whether any size is
+  std::vector<std::int64_t> numbers() const;  ///< the sizes; throws Error(usage) where one is symbolic
   bool operator==(const Shape& other) const;
 
  private:
-  std::array<std::int64_t, kMaxRank> sizes_{};
+  std::array<Dim, kMaxRank> sizes_{};
   int rank_ = 0;
 };
 void append(std::string& out, const Shape& shape);                ///< "(8,3,224,224)"

@@ -15,7 +15,7 @@
 #include "neurim/base/writable.h"
 #include "neurim/data/sources/tar.h"
 
-extern char** environ;
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to the program
 
 namespace neurim {
 namespace {

@@ -24,7 +24,8 @@ void draw(Canvas& canvas, const Thumbnail& image, int x, int y, int cell) {
   constexpr int kSmall = 64;
   const int longest = std::max(image.height, image.width);
   const bool small = longest < kSmall && longest <= cell;
-  const double scale = small ? cell / longest : cell / static_cast<double>(longest);
+  const int whole = cell / longest;
+  const double scale = small ? whole : cell / static_cast<double>(longest);
   const double width = image.width * scale, height = image.height * scale;
   canvas.image(x + static_cast<int>((cell - width) / 2), y + static_cast<int>((cell - height) / 2), width, height,
                image.rgb, image.height, image.width, !small);

@@ -80,7 +80,7 @@ std::string scores_table(const std::vector<std::string>& names, const std::vecto
   std::size_t width = std::string_view("weighted average").size();
   for (const std::size_t c : shown) width = std::max(width, std::min(kLongestName, columns_of(names[c])));
 
-  auto padded = [](std::string field, std::size_t columns) {
+  auto padded = [](const std::string& field, std::size_t columns) {
     return std::string(columns - std::min(columns, field.size()), ' ') + field;
   };
   auto row = [&](const std::string& name, const ClassScores& s, const char* mark) {

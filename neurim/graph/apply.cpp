@@ -32,6 +32,7 @@ std::string place(const Tensors& in) {
 Types infer(const Op& op, const Tensors& in) {
   Types types;
   for (const Tensor& tensor : in) types.push_back(tensor.type());
+  const Dim::Assumptions none(nullptr);  // types are inferred again once sizes are known
   try {
     return op.infer(types);
   } catch (const Error& error) {
@@ -116,8 +117,9 @@ void fail_at(const Tensors& in, Fault fault, const std::string& message) {
 Tensors apply(std::shared_ptr<const Op> op, const Tensors& in) {
   for (std::size_t i = 0; i < in.size(); ++i)
     if (!in[i]) fail_at(in, Fault::usage, text(op->name(), ": input ", i, " is undefined"));
-  Types out = infer(*op, in);
   Recorder* recorder = Recorder::current();
+  if (!recorder && !op->bodies().empty()) return op->decompose(in);  // types may follow from data
+  Types out = infer(*op, in);
   if (!recorder) {
     require(std::none_of(in.begin(), in.end(), [](const Tensor& t) { return t.traced(); }), op->name(),
             ": an input belongs to a trace that has ended");

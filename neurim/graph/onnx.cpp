@@ -55,22 +55,6 @@ std::int64_t onnx_type(DType dtype) {
   return 0;
 }
 
-OnnxSizes onnx_sizes(std::span<const std::int64_t> smaller, std::span<const std::int64_t> larger,
-                     std::string_view who) {
-  const auto [low, high] = kOnnxBatches;
-  require(smaller.size() == larger.size(), who, ": ", smaller.size(), " or ", larger.size(),
-          " sizes, depending on the batch size");
-  OnnxSizes sizes;
-  for (std::size_t i = 0; i < smaller.size(); ++i) {
-    const bool constant = smaller[i] == larger[i],
-               multiple = smaller[i] % low == 0 && larger[i] % high == 0 && smaller[i] / low == larger[i] / high;
-    require(constant || multiple, who, ": a size is ", smaller[i], " for ", low, " images and ", larger[i], " for ",
-            high, ", not a multiple of the batch size; export with dynamic_batch = false");
-    sizes.push_back(constant ? OnnxSize{smaller[i], false} : OnnxSize{smaller[i] / low, true});
-  }
-  return sizes;
-}
-
 std::vector<std::string> OnnxNode::in_one_dtype() {
   std::vector<std::string> all = in;
   for (std::size_t i = 1; i < all.size(); ++i)

@@ -24,6 +24,9 @@ class Fields {
   virtual Fields& operator()(std::string_view name, DType& value) = 0;                      ///< a dtype
   virtual Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) = 0;  ///< a list of integers
   virtual Fields& operator()(std::string_view name, std::vector<double>& value) = 0;        ///< a list of numbers
+  /// A size; by default as an integer, which throws Error(usage) for a symbolic one.
+  virtual Fields& operator()(std::string_view name, Dim& value);
+  virtual Fields& operator()(std::string_view name, std::vector<Dim>& value);  ///< a list of sizes
   /// What is made of such values, as sizes along axes are: a function `field` beside its type says how.
   template <class T>
     requires requires(Fields& f, std::string_view name, T& value) { field(f, name, value); }
@@ -70,7 +73,6 @@ struct Onnx {
   std::string_view name = {};  ///< the operator; empty: none of that meaning
   int since = 0;               ///< the opset since which it has this form
   bool composed = false;       ///< without a name: Op::write_onnx writes it as other operators
-  bool reads_batch = false;    ///< its attributes may depend on the batch size (OnnxNode::larger)
   explicit operator bool() const { return composed || !name.empty(); }  ///< whether ONNX has the op
 };
 
@@ -142,13 +144,22 @@ class Op : public std::enable_shared_from_this<Op> {
   /// Writes it, where onnx() has it: the last node that is added is the result, unless OnnxNode::results names others.
   /// The default adds the operator of onnx() with the attributes of fields().
   virtual void write_onnx(struct OnnxNode& node) const;
+  /// The graphs that the op runs, as control flow does; other ops have none. Their inputs are what the op says, and
+  /// then values of the graph around it that they read.
+  virtual std::span<const std::shared_ptr<const struct Graph>> bodies() const { return {}; }
+  /// Sets them, as many as there are.
+  virtual void set_bodies(std::vector<std::shared_ptr<const struct Graph>> /*graphs*/) {}
   virtual std::vector<Sample> samples() const = 0;  ///< tests, benchmarks, docs, ONNX round trip
 };
 
-/// Reads the attributes of a const op: the one const_cast of the house.
+/// Reads the attributes of a const op.
 void fields(const Op& op, Fields& reader);
 /// The attributes as text, "{stride=[2,2] pad=[1,1,1,1]}", or "" when there are none.
 std::string attributes(const Op& op);
+/// A new op with the attributes that such a text says; those that it does not name keep their defaults. `symbols`: the
+/// value of each symbol of a size. Throws Error(usage) for an unknown op or attribute, and for a value of another kind.
+std::shared_ptr<Op> make_op(std::string_view name, std::string_view attributes,
+                            const Dim::Symbols& symbols = Dim::symbol);
 /// The name of its row in ops/common/formulas.h, "gelu" or "gelu tanh".
 std::string formula_name(const Op& op);
 /// What `visit` visits, as such text.

@@ -1,6 +1,7 @@
 // What a trace records into. Internal to graph/.
 #pragma once
 #include <map>
+#include <optional>
 
 #include "neurim/graph/trace.h"
 
@@ -8,11 +9,13 @@ namespace neurim {
 
 /// The state of one trace.
 struct Recorder {
-  Graph graph;                  ///< as far as it is recorded
-  std::uint64_t id = 0;         ///< of the trace, Value::trace; later traces have larger ones
-  Recorder* outer = nullptr;    ///< the trace around this one
-  Tensor random;                ///< Trace::Options::random
-  std::int64_t random_ops = 0;  ///< recorded so far
+  Graph graph;                                  ///< as far as it is recorded
+  std::uint64_t id = 0;                         ///< of the trace, Value::trace; later traces have larger ones
+  Recorder* outer = nullptr;                    ///< the trace around this one
+  Tensor random;                                ///< Trace::Options::random
+  std::int64_t random_ops = 0;                  ///< recorded so far
+  Dim::Assumptions::Pairs unequal;              ///< Graph::unequal
+  std::optional<Dim::Assumptions> assumptions;  ///< collects these
 
   /// The innermost trace of this thread, or null.
   static Recorder* current();

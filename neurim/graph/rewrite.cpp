@@ -26,6 +26,7 @@ Graph pruned(const Graph& graph) {
   Graph out;
   out.device = graph.device;
   out.training = graph.training;
+  out.unequal = graph.unequal;
   std::vector<int> place(graph.values.size(), -1);
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     if (!live[v]) continue;

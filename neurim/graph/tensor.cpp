@@ -119,7 +119,8 @@ void Tensor::read(void* host) const {
 }
 
 void Tensor::write(const void* host) const {
-  const Value& value = stored(*this, "write");
+  Value& value = stored(*this, "write");
+  about_to_change(value);
   Stream& stream = default_stream(value.device);
   std::vector<std::byte> physical;
   if (value.layout.kind != Layout::plain) {
@@ -181,6 +182,26 @@ void Tensor::assign(const Tensor& next) const {
   std::vector<std::byte> host(neurim::bytes(type()));
   next.read(host.data());
   write(host.data());
+}
+
+void about_to_change(Value& value) {
+  value.origin = {};
+  if (value.storage.use_count() == 1) {
+    ++value.storage->version;
+    return;
+  }
+  const auto own = std::make_shared<Storage>(value.device, value.storage->bytes());
+  Stream& stream = default_stream(value.device);
+  stream.copy(own->data(), value.storage->data(), own->bytes());
+  stream.wait();
+  value.storage = own;
+  ++value.epoch;
+}
+
+Tensor snapshot(const Tensor& tensor) {
+  auto value = std::make_shared<Value>(stored(tensor, "snapshot"));
+  value->constant = true;
+  return Tensor(std::move(value));
 }
 
 Tensor plain(const Tensor& tensor) { return tensor.value()->layout.kind == Layout::plain ? tensor : tensor.clone(); }

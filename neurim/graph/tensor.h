@@ -32,8 +32,8 @@ class Tensor {
   const Shape& shape() const { return type().shape; }           ///< the sizes of the axes
   DType dtype() const { return type().dtype; }                  ///< the type of the elements
   int rank() const { return shape().rank(); }                   ///< the number of axes
-  std::int64_t size(int axis) const { return shape()[axis]; }   ///< along an axis, counted from the front
-  std::int64_t numel() const { return shape().numel(); }        ///< the number of elements
+  Dim size(int axis) const { return shape()[axis]; }            ///< along an axis, counted from the front
+  Dim numel() const { return shape().numel(); }                 ///< the number of elements
   Device device() const;                                        ///< where the data are, or where the trace will run
   bool traced() const;                                          ///< a value inside a trace: has a type but no data
 
@@ -56,6 +56,7 @@ class Tensor {
   void assign(const Tensor& next) const;
 
   Value* value() const { return value_.get(); }  ///< for the graph and the compiler; null when undefined
+  const std::shared_ptr<Value>& shared() const { return value_; }              ///< the same, for who holds it weakly
   explicit Tensor(std::shared_ptr<Value> value) : value_(std::move(value)) {}  ///< a handle to it
 
  private:

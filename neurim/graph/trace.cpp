@@ -60,9 +60,9 @@ Tensors Recorder::record(std::shared_ptr<const Op> op, std::vector<int> in, Type
     if (node.where.empty() && value.captured && !value.name.empty()) node.where = module_path(value.name);
   }
   Tensors results;
-  for (Type& type : out) {
+  for (const Type& type : out) {
     node.out.push_back(static_cast<int>(graph.values.size()));
-    graph.values.push_back({std::move(type), static_cast<int>(graph.nodes.size()), {}, {}});
+    graph.values.push_back({type, static_cast<int>(graph.nodes.size()), {}, {}});
     results.push_back(handle(node.out.back()));
   }
   graph.nodes.push_back(std::move(node));
@@ -82,6 +82,7 @@ Trace::Trace(const Options& options) : recorder_(std::make_unique<Recorder>()) {
   recorder_->graph.device = options.device;
   recorder_->random = options.random;
   recorder_->outer = innermost;
+  recorder_->assumptions.emplace(&recorder_->unequal);
   innermost = recorder_.get();
 }
 
@@ -112,6 +113,8 @@ Graph Trace::finish(const Tensors& outputs) {
     if (now != static_cast<int>(i)) recorder.graph.commits.push_back({static_cast<int>(i), now});
   }
   innermost = recorder.outer;
+  recorder.assumptions.reset();
+  for (const auto& [texts, pair] : recorder.unequal) recorder.graph.unequal.push_back(pair);
   Graph graph = std::move(recorder.graph);
   recorder_.reset();
   return graph;
@@ -125,6 +128,7 @@ Tensors captured() {
   return all;
 }
 
+bool tracing() { return innermost != nullptr; }
 bool training() { return innermost && innermost->graph.training; }
 
 namespace {
@@ -147,34 +151,6 @@ std::int64_t Graph::multiply_adds(const Node& node) const {
   Types in;
   for (const int value : node.in) in.push_back(values[value].type);
   return node.op->multiply_adds(in);
-}
-
-std::string Graph::text() const {
-  std::string out;
-  auto value_name = [&](int number) {
-    const Value& value = values[number];
-    return value.name.empty() ? neurim::text('%', number) : value.name;
-  };
-  for (int number : inputs) out += neurim::text("input ", value_name(number), ' ', values[number].type, '\n');
-  for (const Node& node : nodes) {
-    std::vector<std::string> results, operands;
-    for (int number : node.out) results.push_back(neurim::text('%', number, ' ', values[number].type));
-    for (int number : node.in) operands.push_back(value_name(number));
-    out += neurim::text(join(results, ", "), " = ", node.op->name(), '(', join(operands, ", "), ')');
-    const std::string attribute_text = attributes(*node.op);
-    if (!attribute_text.empty()) out += ' ' + attribute_text;
-    out += '\n';
-  }
-  for (const Commit& commit : commits)
-    out += neurim::text("commit ", value_name(commit.state), " = ", value_name(commit.value), '\n');
-  for (int number : outputs) out += neurim::text("output ", value_name(number), '\n');
-  return out;
-}
-
-std::uint64_t Graph::hash() const {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : text()) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
 }
 
 }  // namespace neurim

@@ -38,11 +38,34 @@ struct Graph {
   std::vector<Commit> commits;  ///< at most one a state
   Device device;                ///< where all of it runs
   bool training = false;        ///< whether it was recorded in a trace for training
+  /// Pairs of symbolic sizes of which the recorded function has assumed that they differ.
+  std::vector<std::pair<Dim, Dim>> unequal;
 
   std::int64_t multiply_adds(const Node& node) const;  ///< as Op::multiply_adds
-  std::string text() const;    ///< one line a node: %5 f32(8,6,28,28) = conv2d(%0, conv1.weight) {pad=[2,2,2,2]}
-  std::uint64_t hash() const;  ///< of the text: structure, types and attributes, not data
+  /// A line for each input, stored tensor, node, commit and output; see docs/guides/functions.md.
+  std::string text(const std::vector<std::string>& output_names = {}) const;
 };
+
+/// The stored tensors of a graph and of the bodies of its nodes, each under the name that Graph::text gives it.
+std::vector<std::pair<std::string, Tensor>> stored_tensors(const Graph& graph);
+
+/// A graph that was read.
+struct ParsedGraph {
+  Graph graph;                       ///< as it was printed
+  std::vector<std::string> outputs;  ///< the names of its outputs
+};
+/// Finds a stored tensor by its name.
+using FindTensor = std::function<Tensor(const std::string& name, const Type& type)>;
+/// Reads what Graph::text prints; `device` is that of the stored tensors. Types are inferred, and compared with those
+/// of the text. Throws Error(usage) with the line's number.
+ParsedGraph parse_graph(std::string_view text, const FindTensor& stored, Device device = {});
+
+/// Runs the ops of a graph one by one: eagerly at once, in a trace as a part of it. Symbols take the sizes of `in`.
+/// Commits assign. Throws Error(usage) where the types of `in` are not those of the inputs, and where sizes are equal
+/// of which the graph assumes that they differ.
+Tensors call(const Graph& graph, const Tensors& in);
+/// The same graph for inputs of these types.
+Graph bound(const Graph& graph, const Types& in);
 
 /// Begins recording in this thread; nests. Ends with finish() or with the destructor (then nothing is kept).
 class Trace {
@@ -92,6 +115,8 @@ Tensor traced_value(int value);
 /// The stored tensors that the current trace has read so far, in the order in which it met them.
 Tensors captured();
 
+/// Whether ops of this thread are recorded.
+bool tracing();
 /// Whether the code runs in a trace for training. Outside a trace: false.
 bool training();
 

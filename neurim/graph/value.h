@@ -2,11 +2,18 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "neurim/core/device.h"
 #include "neurim/graph/tensor.h"
 
 namespace neurim {
+
+/// What a constant was made of.
+struct Origin {
+  std::string key;                         ///< says all of it; equal keys of data that live, equal constants
+  std::vector<std::weak_ptr<Storage>> of;  ///< the data that the key names by their addresses
+};
 
 /// What a Tensor handle points to.
 struct Value {
@@ -19,12 +26,21 @@ struct Value {
   /// Whoever replaces `storage` or `layout` counts it up, so that plans that hold the old pointer notice.
   std::uint64_t epoch = 0;
 
+  std::shared_ptr<const Origin> origin;  ///< of a constant that a plan has made; else null
+
   bool constant = false;   ///< made inside a trace: its data never change and may be folded
-  bool parameter = false;  ///< made to be learnt: a part of some module
+  bool parameter = false;  ///< made to be a part of some module
+  bool state = false;      ///< of a part: kept but not learnt
 
   std::uint64_t trace = 0;  ///< of a traced one: which trace; 0: a stored one
   int id = -1;              ///< of a traced one: which value of the graph
 };
+
+/// To be called before the data of a stored tensor change. Where a snapshot shares them, the tensor gets a copy of its
+/// own, and its epoch counts up; else the version of the data does.
+void about_to_change(Value& value);
+/// A constant that has the data of a stored tensor as they are now: shared until one of the two changes.
+Tensor snapshot(const Tensor& tensor);
 
 /// The same data in the plain layout: the handle itself when it is plain already.
 Tensor plain(const Tensor& tensor);

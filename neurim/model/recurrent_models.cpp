@@ -56,7 +56,8 @@ struct Forecaster {
   Tensor operator()(const Tensor& x) const {
     require(x.rank() == 3 && x.size(2) == mean.numel(), "forecaster: takes (batch,steps,columns) of ", mean.numel(),
             " columns, got ", x.shape());
-    const std::int64_t batch = x.size(0), steps = x.size(1), layers = options.num_layers;
+    const Dim batch = x.size(0), steps = x.size(1);
+    const std::int64_t layers = options.num_layers;
     const Tensor scale = like(std, x, "deviation");
     const Tensor states = rnn(cast((x - like(mean, x, "mean")) / scale, DType::f32)).last.h;
     const Tensor state = reshape(slice(states, {layers - 1}, {layers}), {batch, options.hidden_size});

@@ -1,7 +1,7 @@
 // Saving and loading the tensors of any module (models, optimizers).
 #pragma once
-#include "neurim/model/state_dict.h"
 #include "neurim/nn/module.h"
+#include "neurim/weights/state_dict.h"
 
 namespace neurim {
 

@@ -24,7 +24,7 @@ void check_sizes(std::string_view who, std::int64_t features, std::int64_t heads
 /// The masks as one that is added to the scores (N,heads,L,S) of a query and a key; undefined when there is
 /// none.
 Tensor added(const AttentionMask& mask, const Tensor& query, const Tensor& key, std::int64_t heads) {
-  const std::int64_t batch = query.size(0), length = query.size(1), positions = key.size(1);
+  const Dim batch = query.size(0), length = query.size(1), positions = key.size(1);
   Tensor total;
   const auto put = [&](const Tensor& given, const Shape& shape) {
     const Tensor hidden = given.shape() == shape ? given : reshape(given, shape);

@@ -125,7 +125,7 @@ void fill(const Tensor& tensor, const Init& init, std::uint64_t seed, std::strin
   require(tensor.dtype() == DType::f32, name, ": initialisers fill f32 tensors; this one is ", tensor.type());
   constexpr std::size_t kChunk = 1 << 16;  // part of the definition of initial weights, as the hash
   std::vector<float> values(tensor.numel());
-  compute_pool().each(static_cast<int>((values.size() + kChunk - 1) / kChunk), [&](int part) {
+  compute_pool()->each(static_cast<int>((values.size() + kChunk - 1) / kChunk), [&](int part) {
     const std::size_t begin = static_cast<std::size_t>(part) * kChunk;
     const std::size_t end = std::min(begin + kChunk, values.size());
     Random random(seed, hash(name), static_cast<std::uint32_t>(part));

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "neurim/base/error.h"
+#include "neurim/graph/value.h"
 
 namespace neurim {
 
@@ -16,6 +17,7 @@ class Collect final : public PathParts {
     require(seen_.insert(full).second, full,
             ": two tensors of the module have this name; give each part another name in parts()");
     if (tensor.name().empty()) tensor.set_name(full);
+    tensor.value()->state = role == Role::state;
     found.push_back({std::move(full), tensor, role, init});
   }
 

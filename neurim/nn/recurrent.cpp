@@ -88,7 +88,8 @@ RecurrentOutput RecurrentLayers::operator()(const Tensor& x, const RecurrentStat
   require(cell_ != Cell::lstm || static_cast<bool>(initial.h) == static_cast<bool>(initial.c), who_,
           ": the initial h and c are given together or not at all");
   require(cell_ == Cell::lstm || !initial.c, who_, ": has no state c, which is the LSTM's");
-  const std::int64_t batch = x.size(swap ? 0 : 1), outputs = options_.proj_size ? options_.proj_size : hidden_;
+  const Dim batch = x.size(swap ? 0 : 1);
+  const std::int64_t outputs = options_.proj_size ? options_.proj_size : hidden_;
   const std::size_t sides = options_.bidirectional ? 2 : 1;
   Tensor y = swap ? transpose(x, {1, 0, 2}) : x;
   Tensors last_h, last_c;

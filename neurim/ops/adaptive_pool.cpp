@@ -76,9 +76,9 @@ Types AdaptivePool<N>::infer(std::span<const Type> in) const {
   check_pooled<N>(name(), in[0].shape);
   Type out = in[0];
   for (std::size_t axis = 0; axis < N; ++axis) {
-    std::int64_t& size = out.shape[static_cast<int>(axis) + 2];
-    require(output[axis] >= 0 && size > 0, name(), ": cannot make ", output[axis], " of ", side_name<N>(axis), ' ',
-            size, " of input ", in[0].shape, "; both have to be positive");
+    Dim& size = out.shape[static_cast<int>(axis) + 2];
+    require(output[axis] >= 0 && size.may_be_positive(), name(), ": cannot make ", output[axis], " of ",
+            side_name<N>(axis), ' ', size, " of input ", in[0].shape, "; both have to be positive");
     if (output[axis] > 0) size = output[axis];
   }
   return {out};

@@ -13,7 +13,7 @@ Types Argmax::infer(std::span<const Type> in) const {
   require(shape[along] > 0, "argmax: the input is ", in[0], ", and there is no maximum of nothing along axis ", axis);
   Shape out;
   for (int i = 0; i < shape.rank(); ++i)
-    if (i != along || keepdims) out.push_back(i == along ? 1 : shape[i]);
+    if (i != along || keepdims) out.push_back(i == along ? Dim(1) : shape[i]);
   return {{DType::i64, out}};
 }
 

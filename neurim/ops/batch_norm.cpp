@@ -45,7 +45,7 @@ std::vector<std::int64_t> all_axes_but_1(const Shape& x) {
 }
 
 /// How many elements share a channel.
-std::int64_t per_channel(const Shape& x) { return x[1] == 0 ? 0 : x.numel() / x[1]; }
+Dim per_channel(const Shape& x) { return x[1] == 0 ? Dim(0) : x.numel() / x[1]; }
 
 template <class O>
 std::shared_ptr<O> make(double eps) {
@@ -168,7 +168,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   const Tensor shift = bias ? bias : Tensor::full(channels, 0, x.device());
   if (!training() && running_mean) return apply1(make<BatchNorm>(eps), {x, scale, shift, running_mean, running_var});
 
-  const std::int64_t count = per_channel(x.shape());
+  const Dim count = per_channel(x.shape());
   if (training() && count <= 1)
     fail_at({x, weight, bias, running_mean}, Fault::usage,
             text("batch_norm: input ", x.shape(),

@@ -22,7 +22,7 @@ Types BinaryCrossEntropy::infer(std::span<const Type> in) const {
     bool fits = in[2].dtype == in[0].dtype && weight.rank() <= x.rank();
     for (int axis = 1; fits && axis <= weight.rank(); ++axis) fits = weight[-axis] == 1 || weight[-axis] == x[-axis];
     require(fits, name(), ": pos_weight is ", in[2], ", which does not broadcast to the logits ", in[0],
-            "; one number a class is (", x.rank() ? x[-1] : 1, ") for logits (…,C), (C,1,1) for (N,C,H,W)");
+            "; one number a class is (", x.rank() ? x[-1] : Dim(1), ") for logits (…,C), (C,1,1) for (N,C,H,W)");
   }
   require(reduction == "mean" || reduction == "sum" || reduction == "none", name(), ": reduction is \"", reduction,
           "\", has to be mean, sum or none");

@@ -25,7 +25,7 @@ std::vector<Sample> BroadcastTo::samples() const {
 Tensor broadcast_to(const Tensor& x, const Shape& shape) { return apply1(std::make_shared<BroadcastTo>(shape), {x}); }
 
 void BroadcastTo::write_onnx(OnnxNode& node) const {
-  node.add("Expand", {node.in[0], node.list(node.out_sizes, "shape")});
+  node.add("Expand", {node.in[0], node.list(node.out.shape, "shape")});
 }
 
 void define_broadcast_to() { define<BroadcastTo>(); }

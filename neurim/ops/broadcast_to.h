@@ -16,7 +16,7 @@ class BroadcastTo final : public Op {
   void fields(Fields& f) override { list_field(f, "shape", shape); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
-  Onnx onnx() const override { return {.name = "Expand", .since = 13, .reads_batch = true}; }
+  Onnx onnx() const override { return {.name = "Expand", .since = 13}; }
   void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };

@@ -24,9 +24,9 @@ Types Concat::infer(std::span<const Type> in) const {
 
 Tensors Concat::grad(const Gradient& g) const {
   Tensors gradients;
-  std::int64_t start = 0;
+  Dim start = 0;
   for (std::size_t i = 0; i < g.in.size(); ++i) {
-    const std::int64_t end = start + g.in[i].size(static_cast<int>(axis));
+    const Dim end = start + g.in[i].size(static_cast<int>(axis));
     gradients.push_back(g.wanted[i] ? slice(g.dout[0], {start}, {end}, {axis}) : Tensor());
     start = end;
   }

@@ -38,13 +38,13 @@ Shape convolved_shape(std::string_view who, const Shape& x, const Shape& weight,
   Shape out{x[0], weight[0]};
   for (std::size_t axis = 0; axis < N; ++axis) {
     const std::string_view side = side_name<N>(axis);
-    const std::int64_t size = x[static_cast<int>(axis) + 2], kernel = weight[static_cast<int>(axis) + 2];
+    const Dim size = x[static_cast<int>(axis) + 2], kernel = weight[static_cast<int>(axis) + 2];
     const std::int64_t begin = o.pad[axis], end = o.pad[axis + N];
     require(kernel > 0 && o.stride[axis] > 0 && o.dilation[axis] > 0, who, ": kernel ", kernel, ", stride ",
             o.stride[axis], " and dilation ", o.dilation[axis], " of the ", side, " have to be positive");
     require(begin >= 0 && end >= 0, who, ": padding ", begin, " and ", end, " of the ", side, " must not be negative");
     out.push_back(window_count(size, kernel, o.stride[axis], o.dilation[axis], begin, end));
-    require(out[-1] > 0, who, ": a kernel of ", side, ' ', kernel, " with dilation ", o.dilation[axis],
+    require(out[-1].may_be_positive(), who, ": a kernel of ", side, ' ', kernel, " with dilation ", o.dilation[axis],
             " does not fit into input ", x, " with padding ", begin, " and ", end);
   }
   return out;
@@ -150,15 +150,16 @@ bool large_patches(const Shape& weight, const ConvOptions<N>& o) {
 /// The weight gradient from patches as rows: dw(O,C*k…) = dy(O,N*P) rows(N*P,C*k…), for P patches an image.
 template <std::size_t N>
 Tensor weight_grad_of_patches(const Tensor& dy, const Tensor& x, const Shape& weight) {
-  std::vector<std::int64_t> sizes{x.size(0), x.size(1)}, used = sizes, perm{0}, inner{1}, channels_first{1, 0};
+  std::vector<Dim> sizes{x.size(0), x.size(1)}, used = sizes;
+  std::vector<std::int64_t> perm{0}, inner{1}, channels_first{1, 0};
   for (int axis = 2; axis < weight.rank(); ++axis) {
     sizes.insert(sizes.end(), {dy.size(axis), weight[axis]});
     used.push_back(dy.size(axis) * weight[axis]);
     perm.push_back(2 * axis - 2), inner.push_back(2 * axis - 1), channels_first.push_back(axis);
   }
   perm.insert(perm.end(), inner.begin(), inner.end());
-  const std::int64_t patches = dy.numel() / dy.size(1);
-  const Tensor seen = Shape(used) == x.shape() ? x : slice(x, std::vector<std::int64_t>(used.size()), used);
+  const Dim patches = dy.numel() / dy.size(1);
+  const Tensor seen = Shape(used) == x.shape() ? x : slice(x, std::vector<Dim>(used.size()), used);
   const Tensor rows = reshape(transpose(reshape(seen, Shape(sizes)), perm), {patches, weight.numel() / weight[0]});
   return reshape(matmul(reshape(transpose(dy, channels_first), {weight[0], patches}), rows), weight);
 }

@@ -73,17 +73,18 @@ Shape transposed_shape(std::string_view who, const Shape& x, const Shape& weight
   Shape out{x[0], weight[1] * o.groups};
   for (std::size_t axis = 0; axis < N; ++axis) {
     const std::string_view side = side_name<N>(axis);
-    const std::int64_t size = x[static_cast<int>(axis) + 2], kernel = weight[static_cast<int>(axis) + 2],
-                       stride = o.stride[axis], dilation = o.dilation[axis], begin = o.pad[axis], end = o.pad[axis + N],
+    const Dim size = x[static_cast<int>(axis) + 2], kernel = weight[static_cast<int>(axis) + 2];
+    const std::int64_t stride = o.stride[axis], dilation = o.dilation[axis], begin = o.pad[axis], end = o.pad[axis + N],
                        more = o.output_padding[axis];
-    require(size > 0 && kernel > 0 && stride > 0 && dilation > 0, who, ": ", side, ' ', size, " of input ", x,
-            ", kernel ", kernel, ", stride ", stride, " and dilation ", dilation, " have to be positive");
+    require(size.may_be_positive() && kernel > 0 && stride > 0 && dilation > 0, who, ": ", side, ' ', size,
+            " of input ", x, ", kernel ", kernel, ", stride ", stride, " and dilation ", dilation,
+            " have to be positive");
     require(begin >= 0 && end >= 0, who, ": padding ", begin, " and ", end, " of the ", side, " must not be negative");
     require(more >= 0 && more < stride, who, ": output_padding ", more, " of the ", side, " has to lie in [0, ", stride,
             "), the stride");
     out.push_back((size - 1) * stride + dilation * (kernel - 1) + 1 + more - begin - end);
-    require(out[-1] > 0, who, ": padding ", begin, " and ", end, " of the ", side, " leaves nothing of input ", x,
-            " with weight ", weight);
+    require(out[-1].may_be_positive(), who, ": padding ", begin, " and ", end, " of the ", side,
+            " leaves nothing of input ", x, " with weight ", weight);
   }
   return out;
 }

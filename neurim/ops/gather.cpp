@@ -21,7 +21,7 @@ std::string index_fault(const Tensor& indices, const Shape& whole, std::int64_t 
 Shape gathered(const Shape& whole, int along, const Shape& indices) {
   Shape out;
   for (int axis = 0; axis < along; ++axis) out.push_back(whole[axis]);
-  for (std::int64_t size : indices) out.push_back(size);
+  for (const Dim size : indices) out.push_back(size);
   for (int axis = along + 1; axis < whole.rank(); ++axis) out.push_back(whole[axis]);
   return out;
 }

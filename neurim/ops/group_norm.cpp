@@ -71,7 +71,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, 
   require(static_cast<bool>(running_mean) == static_cast<bool>(running_var),
           "instance_norm: running mean and running variance are given together or not at all");
   if (running_mean && !training()) return batch_norm(x, weight, bias, running_mean, running_var, momentum, eps);
-  const std::int64_t planes = x.size(0) * x.size(1), count = planes == 0 ? 0 : x.numel() / planes;
+  const Dim planes = x.size(0) * x.size(1), count = planes == 0 ? Dim(0) : x.numel() / planes;
   require(count != 1, "instance_norm: input ", x.shape(),
           " has one value per channel and sample, which has no variance: use a larger input");
   if (running_mean) {

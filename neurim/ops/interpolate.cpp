@@ -96,8 +96,8 @@ Types Interpolate::infer(std::span<const Type> in) const {
           "scale_factor, one number", axes == 1 ? "" : " or two", ", for input ", out.shape, ", got ", o.size.size(),
           " and ", o.scale_factor.size());
   for (std::size_t i = 0; i < axes; ++i) {
-    std::int64_t& size = out.shape[static_cast<int>(i) + 2];
-    require(size > 0, name(), ": input ", in[0].shape, " has nothing to resample");
+    Dim& size = out.shape[static_cast<int>(i) + 2];
+    require(size.may_be_positive(), name(), ": input ", in[0].shape, " has nothing to resample");
     const std::size_t k = count == 1 ? 0 : i;
     size = o.size.empty() ? static_cast<std::int64_t>(std::floor(static_cast<double>(size) * o.scale_factor[k]))
                           : o.size[k];
@@ -154,7 +154,7 @@ void Interpolate::write_onnx(OnnxNode& node) const {
                                                                                 : "half_pixel");
   if (nearest) attributes.emplace_back("nearest_mode", exact ? "round_prefer_ceil" : "floor");
   if (o.scale_factor.empty()) {
-    node.add("Resize", {node.in[0], "", "", node.list(node.out_sizes, "sizes")}, attributes);
+    node.add("Resize", {node.in[0], "", "", node.list(node.out.shape, "sizes")}, attributes);
     return;
   }
   std::vector<float> scales(node.out.shape.rank(), 1);

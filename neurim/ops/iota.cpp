@@ -19,7 +19,7 @@ std::vector<Sample> Iota::samples() const {
           {std::make_shared<Iota>(0, DType::i32), {}}};
 }
 
-Tensor iota(std::int64_t n, DType dtype) { return apply1(std::make_shared<Iota>(n, dtype), {}); }
+Tensor iota(Dim n, DType dtype) { return apply1(std::make_shared<Iota>(n, dtype), {}); }
 
 void Iota::write_onnx(OnnxNode& node) const {
   const Untraced untraced;

@@ -8,9 +8,9 @@ namespace neurim {
 class Iota final : public Op {
  public:
   /// Sets the attributes.
-  explicit Iota(std::int64_t count = 0, DType element = DType::i64) : n(count), dtype(element) {}
-  std::int64_t n;  ///< how many numbers
-  DType dtype;     ///< of the result
+  explicit Iota(Dim count = 0, DType element = DType::i64) : n(count), dtype(element) {}
+  Dim n;        ///< how many numbers
+  DType dtype;  ///< of the result
 
   std::string_view name() const override { return "iota"; }
   void fields(Fields& f) override { f("n", n)("dtype", dtype); }
@@ -21,6 +21,6 @@ class Iota final : public Op {
 };
 
 /// 0, 1, …, n - 1 as (n). Throws Error(usage) when n is negative or the dtype is bool.
-Tensor iota(std::int64_t n, DType dtype = DType::i64);
+Tensor iota(Dim n, DType dtype = DType::i64);
 
 }  // namespace neurim

@@ -18,8 +18,8 @@ namespace neurim {
 NormRows NormOp::rows(const Shape& x, const Shape& weight) const {
   const std::int64_t groups = group_count();
   if (groups == 0) return {x.numel() / weight.numel(), 1, weight.numel(), 1};
-  const std::int64_t planes = x[0] * x[1];
-  return {x[0] * groups, groups, x[1] / groups, planes == 0 ? 0 : x.numel() / planes};
+  const Dim planes = x[0] * x[1];
+  return {x[0] * groups, groups, x[1] / groups, planes == 0 ? 0 : std::int64_t{x.numel() / planes}};
 }
 
 void NormOp::check(const Type& x, const Type& weight, std::span<const Type> more) const {
@@ -53,7 +53,8 @@ Tensors NormOp::decompose(std::span<const Tensor> in) const {
   Tensor x = wide(in[0]);
   std::vector<std::int64_t> axes{-1};
   for (int axis = 1; groups == 0 && axis < weight.rank(); ++axis) axes.push_back(-1 - axis);
-  if (groups > 0) x = reshape(x, {shape[0], groups, shape.numel() / std::max<std::int64_t>(1, shape[0] * groups)});
+  const Dim planes = shape[0] * groups;
+  if (groups > 0) x = reshape(x, {shape[0], groups, planes == 0 ? Dim(0) : shape.numel() / planes});
   if (centered()) x = x - mean(x, axes, true);
   x = x * rsqrt(mean(square(x), axes, true) + eps);
   if (groups > 0) x = reshape(x, shape);

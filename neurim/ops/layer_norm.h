@@ -8,10 +8,10 @@ namespace neurim {
 /// How x lies before such an op: in `rows` rows of `channels` runs of `inner` elements, each row normalized
 /// by itself. Run c of row r has weight number r % groups * channels + c.
 struct NormRows {
-  std::int64_t rows,  ///< number of rows
-      groups,         ///< after how many rows the weights start again
-      channels,       ///< runs in a row
-      inner;          ///< elements of a run, which share a weight
+  Dim rows;             ///< number of rows
+  std::int64_t groups,  ///< after how many rows the weights start again
+      channels,         ///< runs in a row
+      inner;            ///< elements of a run, which share a weight
 };
 
 /// Base: (x - mean) / sqrt(variance + eps) * weight + bias with the mean and the biased variance of each row.

@@ -16,7 +16,7 @@ Types Linear::infer(std::span<const Type> in) const {
   check_same_dtype(*this, in[0], in[1]);
   const Shape &x = in[0].shape, &weight = in[1].shape;
   require(weight.rank() == 2 && weight.numel() > 0, name(), ": takes a weight (out,in), got ", weight);
-  require(x.rank() >= 1 && x[-1] == weight[1], name(), ": input ", x, " has ", x.empty() ? 1 : x[-1],
+  require(x.rank() >= 1 && x[-1] == weight[1], name(), ": input ", x, " has ", x.empty() ? Dim(1) : x[-1],
           " features, weight ", weight, " expects ", weight[1]);
   if (in.size() == 3) {
     check_same_dtype(*this, in[0], in[2]);

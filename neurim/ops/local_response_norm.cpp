@@ -47,7 +47,7 @@ Tensor local_response_norm(const Tensor& x, const LocalResponseNormOptions& opti
   op->options = options;
   if (x.rank() == 4) return apply1(op, {x});
   require(x.rank() >= 2, "local_response_norm: takes x(N,C,…), got ", x.shape());
-  std::int64_t places = 1;
+  Dim places = 1;
   for (int axis = 2; axis < x.rank(); ++axis) places *= x.size(axis);
   return reshape(apply1(op, {reshape(x, {x.size(0), x.size(1), places, 1})}), x.shape());
 }

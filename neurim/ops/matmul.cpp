@@ -29,7 +29,7 @@ Types Matmul::infer(std::span<const Type> in) const {
   check_same_dtype(*this, in[0], in[1]);
   const Shape &a = in[0].shape, &b = in[1].shape;
   require(a.rank() >= 2 && b.rank() >= 2, name(), ": takes a(…,M,K) and b(…,K,N), got ", a, " and ", b);
-  const std::int64_t inner_a = a[transpose_a ? -2 : -1], inner_b = b[transpose_b ? -1 : -2];
+  const Dim inner_a = a[transpose_a ? -2 : -1], inner_b = b[transpose_b ? -1 : -2];
   require(inner_a == inner_b, name(), ": a ", a, transpose_a ? " transposed" : "", " has ", inner_a, " columns, b ", b,
           transpose_b ? " transposed" : "", " has ", inner_b, " rows; they have to be equal");
   Shape out = broadcast(batch_of(a), batch_of(b), name());

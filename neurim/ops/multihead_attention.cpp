@@ -125,7 +125,7 @@ Tensor attend(Tensors in, std::int64_t heads, const Tensor& attn_mask, const Att
   auto op = std::make_shared<MultiheadAttentionOp>();
   op->heads = heads;
   op->packed = in.size() == 1;
-  const std::int64_t features = in[0].rank() == 3 && heads > 0 ? in[0].size(2) / heads / (op->packed ? 3 : 1) : 1;
+  const std::int64_t features = in[0].rank() == 3 && heads > 0 ? in[0].size(2) / heads / (op->packed ? 3 : 1) : Dim(1);
   const Tensors more = op->attention.set(options, static_cast<double>(features), attn_mask);
   in.insert(in.end(), more.begin(), more.end());
   return apply1(op, in);

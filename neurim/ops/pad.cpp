@@ -15,10 +15,10 @@ Types Pad::infer(std::span<const Type> in) const {
   require(pads.size() == 2 * rank, "pad: ", in[0].shape, " takes ", 2 * rank, " pads, all begins then all ends, got ",
           pads.size());
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    std::int64_t& size = out.shape[static_cast<int>(axis)];
+    Dim& size = out.shape[static_cast<int>(axis)];
     size += pads[axis] + pads[rank + axis];
-    require(size >= 0, "pad: pads ", pads[axis], " and ", pads[rank + axis], " along axis ", axis, " crop more of ",
-            in[0].shape, " than there is");
+    require((size + 1).may_be_positive(), "pad: pads ", pads[axis], " and ", pads[rank + axis], " along axis ", axis,
+            " crop more of ", in[0].shape, " than there is");
   }
   return {out};
 }
@@ -45,8 +45,9 @@ Types BorderPad::infer(std::span<const Type> in) const {
   const Type out = Pad(pads).infer(in)[0];
   const std::size_t rank = pads.size() / 2;
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    const std::int64_t size = in[0].shape[static_cast<int>(axis)];
     const std::int64_t most = std::max(pads[axis], pads[rank + axis]);
+    if (most <= 0) continue;
+    const std::int64_t size = in[0].shape[static_cast<int>(axis)];
     const std::int64_t limit = mode == "reflect" ? size - 1 : mode == "circular" || size == 0 ? size : most;
     require(most <= std::max<std::int64_t>(limit, 0), "pad: mode ", mode, " adds up to ", limit, " along axis ", axis,
             " of ", in[0].shape, ", not ", most);
@@ -58,8 +59,9 @@ Tensors BorderPad::decompose(std::span<const Tensor> in) const {
   Tensor x = in[0];
   const std::size_t rank = pads.size() / 2;
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    const std::int64_t size = x.size(static_cast<int>(axis)), begin = pads[axis], end = pads[rank + axis];
+    const std::int64_t begin = pads[axis], end = pads[rank + axis];
     if (begin == 0 && end == 0) continue;
+    const std::int64_t size = x.size(static_cast<int>(axis));
     std::vector<std::int64_t> from;
     for (std::int64_t i = -begin; i < size + end; ++i)
       from.push_back(mode == "reflect"     ? (i < 0      ? -i

@@ -11,7 +11,7 @@ inline Tensor pixel_shuffle(const Tensor& x, std::int64_t upscale_factor) {
   const std::int64_t r = upscale_factor;
   require(x.rank() == 4 && r > 0 && x.size(1) % (r * r) == 0, "pixel_shuffle: takes x(N,C,H,W) with C a ",
           "multiple of the square of upscale_factor, got ", x.shape(), " and ", r);
-  const std::int64_t n = x.size(0), c = x.size(1) / (r * r), h = x.size(2), w = x.size(3);
+  const Dim n = x.size(0), c = x.size(1) / (r * r), h = x.size(2), w = x.size(3);
   return reshape(transpose(reshape(x, {n, c, r, r, h, w}), {0, 1, 4, 2, 5, 3}), {n, c, h * r, w * r});
 }
 
@@ -21,7 +21,7 @@ inline Tensor pixel_unshuffle(const Tensor& x, std::int64_t downscale_factor) {
   const std::int64_t r = downscale_factor;
   require(x.rank() == 4 && r > 0 && x.size(2) % r == 0 && x.size(3) % r == 0,
           "pixel_unshuffle: takes x(N,C,H,W) with H and W multiples of downscale_factor, got ", x.shape(), " and ", r);
-  const std::int64_t n = x.size(0), c = x.size(1), h = x.size(2) / r, w = x.size(3) / r;
+  const Dim n = x.size(0), c = x.size(1), h = x.size(2) / r, w = x.size(3) / r;
   return reshape(transpose(reshape(x, {n, c, h, r, w, r}), {0, 1, 3, 5, 2, 4}), {n, c * r * r, h, w});
 }
 

@@ -38,7 +38,7 @@ class Prelu final : public Op {
 }  // namespace
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
-  const std::int64_t channels = x.rank() == 0 ? 1 : x.size(x.rank() > 1 ? 1 : 0);
+  const std::int64_t channels = x.rank() == 0 ? Dim(1) : x.size(x.rank() > 1 ? 1 : 0);
   require(weight.rank() == 1 && (weight.size(0) == 1 || weight.size(0) == channels), "prelu: weight is ",
           weight.shape(), ", input ", x.shape(), " takes (1) or ", Shape{channels});
   if (weight.size(0) == 1 || x.rank() <= 2) return apply1(std::make_shared<Prelu>(), {x, weight});

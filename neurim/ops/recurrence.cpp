@@ -17,7 +17,7 @@ class Expected {
   void operator()(std::string_view what, int place, const Shape& shape) const {
     if (place >= 0) check(what, place, {dtype_, shape});
   }
-  void lengths(int place, std::int64_t batch) const {
+  void lengths(int place, Dim batch) const {
     if (place >= 0) check("lengths", place, {DType::i64, {batch}});
   }
 
@@ -175,7 +175,7 @@ Types RecurrenceGrad::infer(std::span<const Type> in) const {
   check_floating(*this, in[0], "weight_hh");
   const Type& y = in[p.y];
   require(y.shape.rank() == 3, name(), ": takes y (steps,batch,outputs), got ", y.shape);
-  check_sizes(*this, *this, in[0], in[0].shape.rank() == 2 ? in[0].shape[0] : 0);
+  check_sizes(*this, *this, in[0], in[0].shape.rank() == 2 ? in[0].shape[0] : Dim(0));
   const auto [steps, batch, hidden, outputs, gates] = recurrence_size(*this, in);
   const DType dtype = in[0].dtype;
   const Shape all_gates{steps, batch, gates * hidden}, all_outputs{steps, batch, in[0].shape[1]};

@@ -8,11 +8,11 @@ namespace neurim {
 
 /// The sizes of a recurrence.
 struct RecurrenceSize {
-  std::int64_t steps,  ///< T
-      batch,           ///< N
-      hidden,          ///< H
-      outputs;         ///< P
-  int gates;           ///< G
+  Dim steps,            ///< T
+      batch;            ///< N
+  std::int64_t hidden,  ///< H
+      outputs;          ///< P
+  int gates;            ///< G
 };
 
 /// Inputs (gates(T,N,G*H), weight_hh[, bias_hh (GRU)][, weight_hr][, peephole][, h0[, c0]][, lengths]) -> (y,

@@ -137,7 +137,7 @@ Tensors Recurrent::decompose(std::span<const Tensor> in) const {
 /// The gradient of what multiplies the state, by the gradient of the products, `dgates` (T,N,G*H): each step's with the
 /// output before it.
 Tensor weight_gradient(const RecurrentInputs& in, bool reverse, const Tensor& dgates, const Tensor& y) {
-  const std::int64_t steps = y.size(0), batch = y.size(1);
+  const Dim steps = y.size(0);
   const auto without = [&](const Tensor& t, bool first) {  // the first or the last step
     return rows(slice(t, {first}, {first ? steps : steps - 1}, {0}));
   };
@@ -145,8 +145,9 @@ Tensor weight_gradient(const RecurrentInputs& in, bool reverse, const Tensor& dg
   if (steps > 1) sum = matmul(without(dgates, !reverse), without(y, reverse), true);
   if (!in.h0) return sum ? sum : Tensor::full({y.dtype(), {dgates.size(2), y.size(2)}}, 0, y.device());
   // The first step has h0 before it; of a sequence that is walked backwards it is the last one that counts.
-  Tensor first = rows(slice(dgates, {reverse ? steps - 1 : 0}, {reverse ? steps : 1}, {0}));
+  Tensor first = rows(slice(dgates, {reverse ? steps - 1 : Dim(0)}, {reverse ? steps : Dim(1)}, {0}));
   if (reverse && in.lengths) {
+    const std::int64_t batch = y.size(1);
     std::vector<std::int64_t> sequences(batch);
     std::iota(sequences.begin(), sequences.end(), 0);
     const Tensor number = Tensor::from({batch}, sequences, y.device());
@@ -300,7 +301,7 @@ void Recurrent::write_onnx(OnnxNode& node) const {
     attributes.emplace_back("activations", std::vector<std::string>{o.nonlinearity == "relu" ? "Relu" : "Tanh"});
   std::vector<std::string> in{node.in[0],
                               sorted(node.in[1], order, {node.types[1].shape[1]}),
-                              sorted(weight_hh, order, {o.projection ? hidden : node.types[2].shape[1]}),
+                              sorted(weight_hh, order, {o.projection ? hidden : std::int64_t{node.types[2].shape[1]}}),
                               bias,
                               lengths,
                               h0};

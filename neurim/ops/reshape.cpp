@@ -9,7 +9,7 @@ Types Reshape::infer(std::span<const Type> in) const {
   check_count(*this, in, 1, 1);
   Shape out = shape;
   int free_axis = -1;
-  std::int64_t known = 1;
+  Dim known = 1;
   for (int axis = 0; axis < out.rank(); ++axis) {
     require(out[axis] >= -1, "reshape: a size of ", shape, " is below -1");
     require(out[axis] >= 0 || free_axis < 0, "reshape: ", shape, " has more than one -1");
@@ -18,7 +18,7 @@ Types Reshape::infer(std::span<const Type> in) const {
     else
       known *= out[axis];
   }
-  if (free_axis >= 0) out[free_axis] = known == 0 ? 0 : in[0].shape.numel() / known;
+  if (free_axis >= 0) out[free_axis] = known == 0 ? Dim(0) : in[0].shape.numel() / known;
   require(out.numel() == in[0].shape.numel(), "reshape: ", in[0].shape, " has ", in[0].shape.numel(),
           " elements, which do not fit ", shape);
   return {{in[0].dtype, out}};
@@ -47,13 +47,12 @@ std::vector<Sample> Reshape::samples() const {
 Tensor reshape(const Tensor& x, const Shape& shape) { return apply1(std::make_shared<Reshape>(shape), {x}); }
 
 void Reshape::write_onnx(OnnxNode& node) const {
-  OnnxSizes sizes = node.out_sizes;
-  const auto varying = [](const OnnxSize& size) { return size.per_image; };
-  const bool empty = std::any_of(sizes.begin(), sizes.end(),
-                                 [](const OnnxSize& size) { return size.count == 0 && !size.per_image; });
-  // One size that follows from the others needs no computing of the batch size; but ONNX forbids it beside 0.
+  std::vector<Dim> sizes(node.out.shape.begin(), node.out.shape.end());
+  const auto varying = [](Dim size) { return size.symbolic(); };
+  const bool empty = std::any_of(sizes.begin(), sizes.end(), [](Dim size) { return size == 0; });
+  // One size that follows from the others needs no computing; but ONNX forbids it beside 0.
   if (!empty && std::count_if(sizes.begin(), sizes.end(), varying) == 1)
-    *std::find_if(sizes.begin(), sizes.end(), varying) = {-1, false};
+    *std::find_if(sizes.begin(), sizes.end(), varying) = -1;
   OnnxAttributes attributes;
   if (empty) attributes.emplace_back("allowzero", std::int64_t{1});
   node.add("Reshape", {node.in[0], node.list(sizes, "shape")}, attributes);

@@ -67,10 +67,10 @@ Types ScaledDotProductAttention::infer(std::span<const Type> in) const {
 
 Tensors ScaledDotProductAttention::decompose(std::span<const Tensor> in) const {
   const Tensor query = wide(in[0]), key = wide(in[1]), value = wide(in[2]);
-  const std::int64_t batch = query.size(0), heads = query.size(1), length = query.size(2), groups = key.size(1),
-                     positions = key.size(2);
+  const Dim batch = query.size(0), heads = query.size(1), length = query.size(2), groups = key.size(1),
+            positions = key.size(2);
   // Heads that share keys stand one below the other, as rows of one matrix: the products broadcast nothing.
-  const std::int64_t rows = heads / groups * length;
+  const Dim rows = heads / groups * length;
   const auto product = [&](const Tensor& left, const Tensor& right, bool transpose) {
     const Tensor y = matmul(reshaped(left, {batch, groups, rows, left.size(3)}), right, false, transpose);
     return reshaped(y, {batch, heads, length, y.size(3)});
@@ -81,7 +81,7 @@ Tensors ScaledDotProductAttention::decompose(std::span<const Tensor> in) const {
   Tensor bias, alive;
   if (masked(in.size())) bias = in[3].dtype() == DType::boolean ? where(in[3], zero, nothing) : wide(in[3]);
   if (is_causal) {
-    const auto places = [&](std::int64_t count) { return iota(count, DType::f32).to(query.device()); };
+    const auto places = [&](Dim count) { return iota(count, DType::f32).to(query.device()); };
     const Tensor seen = less_equal(places(positions), reshape(places(length), {length, 1}));
     const Tensor ahead = where(seen, zero, nothing);
     bias = bias ? bias + ahead : ahead;
@@ -175,7 +175,7 @@ Tensors ScaledDotProductAttention::set(const AttentionOptions& options, double f
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const Tensor& attn_mask, const AttentionOptions& options) {
   auto op = std::make_shared<ScaledDotProductAttention>();
-  const Tensors more = op->set(options, static_cast<double>(query.rank() == 4 ? query.size(3) : 1), attn_mask);
+  const Tensors more = op->set(options, static_cast<double>(query.rank() == 4 ? query.size(3) : Dim(1)), attn_mask);
   Tensors in{query, key, value};
   in.insert(in.end(), more.begin(), more.end());
   return apply1(op, in);

@@ -9,6 +9,10 @@
 
 namespace neurim {
 
+namespace {
+constexpr std::int64_t kFar = std::int64_t{1} << 31;  // where a place that is beyond any size begins
+}
+
 SliceRange SliceOptions::range(const Shape& whole, std::string_view who) const {
   require(starts.size() == ends.size() && (axes.empty() || axes.size() == starts.size()) &&
               (steps.empty() || steps.size() == starts.size()),
@@ -19,17 +23,22 @@ SliceRange SliceOptions::range(const Shape& whole, std::string_view who) const {
   std::array<bool, Shape::kMaxRank> seen{};
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const int axis = normal_axis(axes.empty() ? static_cast<std::int64_t>(i) : axes[i], whole.rank(), who);
-    const std::int64_t size = whole[axis], step = steps.empty() ? 1 : steps[i];
+    const Dim size = whole[axis];
+    const std::int64_t step = steps.empty() ? 1 : steps[i];
     require(step != 0, who, ": the step along axis ", axis, " is 0");
     require(!std::exchange(seen[axis], true), who, ": axis ", axis, " is named twice");
     // A walk backwards may start at the last element and end before the first one.
-    const std::int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
-    const auto place = [&](std::int64_t at) { return std::clamp(at < 0 ? at + size : at, low, high); };
-    const std::int64_t start = place(starts[i]), distance = place(ends[i]) - start;
+    const Dim low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
+    const auto place = [&](Dim at) {
+      if (!at.symbolic() && high.symbolic() && (at >= kFar || at < -kFar)) return at < 0 ? low : high;
+      if (!at.symbolic() && at < 0) at += size;
+      return at < low ? low : high < at ? high : at;
+    };
+    const Dim start = place(starts[i]), distance = (place(ends[i]) - start) * (step < 0 ? -1 : 1);
     range.start[axis] = start;
     range.step[axis] = step;
-    range.shape[axis] = distance / step < 0 ? 0
-                                            : distance / step + (distance % step != 0 && (distance > 0) == (step > 0));
+    const bool none = distance.symbolic() ? distance < 0 : distance <= 0;
+    range.shape[axis] = none ? Dim(0) : (distance - 1) / (step < 0 ? -step : step) + 1;
   }
   return range;
 }
@@ -100,14 +109,13 @@ std::vector<Sample> SliceGrad::samples() const {
   return samples;
 }
 
-Tensor slice(const Tensor& x, std::vector<std::int64_t> starts, std::vector<std::int64_t> ends,
-             std::vector<std::int64_t> axes, std::vector<std::int64_t> steps) {
+Tensor slice(const Tensor& x, std::vector<Dim> starts, std::vector<Dim> ends, std::vector<std::int64_t> axes,
+             std::vector<std::int64_t> steps) {
   SliceOptions options{std::move(starts), std::move(ends), std::move(axes), std::move(steps)};
   return apply1(std::make_shared<Slice>(std::move(options)), {x});
 }
 
 void Slice::write_onnx(OnnxNode& node) const {
-  const SliceOptions& larger = static_cast<const Slice&>(node.larger).options;
   if (options.starts.empty()) {
     node.add("Identity", node.in);
     return;
@@ -117,9 +125,8 @@ void Slice::write_onnx(OnnxNode& node) const {
     axes.resize(options.starts.size());
     std::iota(axes.begin(), axes.end(), 0);
   }
-  std::vector<std::string> in{
-      node.in[0], node.list(onnx_sizes(options.starts, larger.starts, "slice: starts"), "starts"),
-      node.list(onnx_sizes(options.ends, larger.ends, "slice: ends"), "ends"), node.list(axes, "axes")};
+  std::vector<std::string> in{node.in[0], node.list(options.starts, "starts"), node.list(options.ends, "ends"),
+                              node.list(axes, "axes")};
   if (!options.steps.empty()) in.push_back(node.list(options.steps, "steps"));
   node.add("Slice", in);
 }

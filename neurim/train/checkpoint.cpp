@@ -7,6 +7,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/json.h"
+#include "neurim/model/function_model.h"
 #include "neurim/model/model_file.h"
 #include "neurim/model/recurrent_models.h"
 #include "neurim/model/state.h"
@@ -307,6 +308,11 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
          ": holds weights alone: it does not say of which model; say it with arch=NAME, a name that `neurim models` "
          "lists, put it "
          "into a folder with a config.json, or train from it: pretrained=FILE");
+  if (is_function(weights.tensors.metadata)) {
+    Model model = model_of(read_function(file), weights.config->model);
+    model.mean = weights.config->preprocess.mean, model.std = weights.config->preprocess.std;
+    return {file, *weights.config, std::move(model)};
+  }
   Model model = model_of(*weights.config, file);
   LoadReport report = load_model(model, weights.tensors);
   if (fs::is_directory(path) && file.filename() == "last.safetensors")

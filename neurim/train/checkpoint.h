@@ -4,10 +4,10 @@
 
 #include "neurim/data/preprocess.h"
 #include "neurim/model/model.h"
-#include "neurim/model/state_dict.h"
 #include "neurim/optim/optimizer.h"
 #include "neurim/train/metrics.h"
 #include "neurim/train/train_options.h"
+#include "neurim/weights/state_dict.h"
 
 namespace neurim {
 

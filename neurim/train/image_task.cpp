@@ -192,7 +192,7 @@ void ImageTask::mix(const Plan& plan, std::int64_t step) {
   plan.inputs()[3].write(&lambda);
 }
 
-const Plan& ImageTask::run(Compiled& plans, std::int64_t step) {
+Plan ImageTask::run(Compiled& plans, std::int64_t step) {
   const bool mixed = options_.mixup > 0 || options_.cutmix > 0;
   const Plan& plan = plans.plan_for(
       multi_label() ? multi_label_types(batch_.size, preprocess_.channels, train_size_.height, train_size_.width,

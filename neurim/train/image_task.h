@@ -27,7 +27,7 @@ class ImageTask final : public TrainingTask {
   void start(std::uint32_t epoch, std::int64_t first_batch) override { loader_->start(epoch, first_batch); }
   bool next() override { return loader_->next(batch_); }
   std::int64_t batch_size() const override { return batch_.size; }
-  const Plan& run(Compiled& plans, std::int64_t step) override;
+  Plan run(Compiled& plans, std::int64_t step) override;
   std::int64_t validation_samples() const override { return dataset_.size(Split::val); }
   bool validate(const Watch& watch, ModelConfig& config) override;
   void report(const fs::path& folder) const override;

@@ -88,7 +88,7 @@ class ForecastTask final : public SequenceTask {
   std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override {
     return forecast_training_step(model_, optimizer, std_of(model_, data_.target));
   }
-  const Plan& run(Compiled& plans, std::int64_t) override {
+  Plan run(Compiled& plans, std::int64_t) override {
     data_.copy(Split::train, samples_, steps_, following_);
     const Plan& plan = plans.plan_for({{DType::f64, {batch_size(), config_.window, data_.series.width()}},
                                        {DType::f64, {batch_size(), config_.horizon}}});
@@ -149,7 +149,7 @@ class LanguageTask final : public SequenceTask {
   std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override {
     return language_training_step(model_, optimizer);
   }
-  const Plan& run(Compiled& plans, std::int64_t) override {
+  Plan run(Compiled& plans, std::int64_t) override {
     data_.copy(Split::train, samples_, seen_, next_);
     const Type type{DType::i64, {batch_size(), config_.window}};
     const Plan& plan = plans.plan_for({type, type});

@@ -36,7 +36,7 @@ class TrainingTask {
   virtual bool next() = 0;                      ///< loads the next batch; false at the end of the epoch
   virtual std::int64_t batch_size() const = 0;  ///< of the batch that is loaded
   /// Runs step `step` of the run on the loaded batch; the plan holds the results.
-  virtual const Plan& run(Compiled& plans, std::int64_t step) = 0;
+  virtual Plan run(Compiled& plans, std::int64_t step) = 0;
 
   virtual std::int64_t validation_samples() const = 0;  ///< 0 without a validation split
   /// Whether there is a validation split.

@@ -24,8 +24,8 @@ def read(path):
     return arrays
 
 
-def write(path, arrays):
-    header, offset = {}, 0
+def write(path, arrays, metadata=None):
+    header, offset = {"__metadata__": metadata} if metadata else {}, 0
     for name, array in arrays.items():
         end = offset + array.nbytes
         header[name] = {"dtype": NAMES[array.dtype], "shape": array.shape, "data_offsets": [offset, end]}

@@ -19,7 +19,7 @@ struct Problem {
   const View* weights;
   std::int64_t classes = logits.shape()[1];
   std::int64_t places = target.numel();
-  std::int64_t inner = logits.shape()[0] == 0 ? 1 : places / logits.shape()[0];
+  std::int64_t inner = logits.shape()[0] == 0 ? Dim(1) : places / logits.shape()[0];
 
   double weight(std::int64_t c) const { return weights ? (*weights)[c] : 1; }
   std::int64_t at(std::int64_t place, std::int64_t c) const {

@@ -28,7 +28,7 @@ class Sequence {
   /// `from`: where its labels begin.
   Sequence(std::span<const View> in, std::int64_t blank, std::int64_t n, std::int64_t from)
       : log_probs_(in[0]), n_(n), steps_(integer(in[2], n)), states_{blank} {
-    const std::int64_t room = in[1].shape().rank() == 2 ? in[1].shape()[1] : in[1].numel() - from;
+    const std::int64_t room = in[1].shape().rank() == 2 ? in[1].shape()[1] : Dim(in[1].numel() - from);
     const std::int64_t labels = integer(in[3], n);
     fits_ = steps_ >= 0 && steps_ <= log_probs_.shape()[0] && labels >= 0 && labels <= room;
     for (std::int64_t i = 0; fits_ && i < labels; ++i) {
@@ -103,7 +103,7 @@ void each_sequence(std::span<const View> in, std::int64_t blank, std::uint32_t& 
   const bool side_by_side = in[1].shape().rank() == 2;
   std::int64_t from = 0;
   for (std::int64_t n = 0; n < in[0].shape()[1]; ++n) {
-    const Sequence sequence(in, blank, n, side_by_side ? n * in[1].shape()[1] : from);
+    const Sequence sequence(in, blank, n, side_by_side ? n * in[1].shape()[1] : Dim(from));
     if (!sequence.fits()) {
       status |= kStatusIndexOutOfRange;
       return;

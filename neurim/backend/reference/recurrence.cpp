@@ -214,7 +214,7 @@ void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<co
     const std::vector<std::int64_t> order = walk(op, at(in, p.lengths), n, steps, status);
     for (std::size_t s = order.size(); s-- > 0;) {
       const std::int64_t t = order[s];
-      const std::int64_t from = t * batch + n, before = s == 0 ? 0 : order[s - 1] * batch + n;
+      const std::int64_t from = t * batch + n, before = s == 0 ? Dim(0) : order[s - 1] * batch + n;
       const Vector h = s == 0 ? row(at(in, p.h0), n, outputs) : row(&y, before, outputs);
       const Vector seed = row(&dy, from, outputs);
       for (std::size_t u = 0; u < seed.size(); ++u) dh[u] += seed[u];

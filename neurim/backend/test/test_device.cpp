@@ -194,7 +194,7 @@ class TestStream final : public Stream {
         seen_[i] = no_memory ? nullptr : memory_.at(pointers[i]);
       }
     }
-    run_on_cpu(compute_pool(), calls, seen_.data(), status);
+    run_on_cpu(*compute_pool(), calls, seen_.data(), status);
   }
 
   Memory& memory_;

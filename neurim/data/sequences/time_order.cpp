@@ -51,7 +51,7 @@ std::int64_t uneven(const std::vector<double>& steps) {
 
 /// The rows' times as dates; the order of day and month is the one of which more are dates, or else whose steps are
 /// more even.
-Times dates_of(std::string name, const std::vector<std::string>& words) {
+Times dates_of(const std::string& name, const std::vector<std::string>& words) {
   Times best;
   std::int64_t least = 0;
   for (const DateOrder order : {DateOrder::month_first, DateOrder::day_first}) {

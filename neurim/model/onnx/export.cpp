@@ -12,22 +12,13 @@ namespace neurim {
 
 namespace {
 
-constexpr std::string_view kDependsOnBatch =
-    " depends on the batch size; compute it from the input by ops, or export with dynamic_batch = false";
-
 /// The operations of the function, with those that ONNX has no form of in this opset said in other ops where
 /// that is possible.
-Graph traced(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs, std::int64_t batch,
-             std::int64_t opset, Device device) {
-  Trace trace({.device = device});
-  Tensors in;
-  for (const OnnxInput& input : inputs) {
-    Type type = input.type;
-    if (batch > 0) type.shape[0] = batch;
-    in.push_back(trace.input(type, input.name));
-  }
-  Graph graph = trace.finish(function(in));
+Graph in_onnx_ops(Graph graph, std::int64_t opset) {
   require(graph.commits.empty(), "onnx: the function assigns to a tensor, which a file cannot say");
+  for (const auto& [a, b] : graph.unequal)
+    fail(Fault::usage, "onnx: the function assumes that ", a, " is not ", b,
+         ", which a file cannot say; compute it from the input by ops, or export for one size");
   const auto written = [&](const Op& op) { return op.onnx() && op.onnx().since <= opset; };
   for (bool again = true; std::exchange(again, false);)  // a decomposition may name ops that decompose in turn
     graph = rewrite(graph, [&](const Graph::Node& node, const Tensors& operands) -> Tensors {
@@ -39,68 +30,37 @@ Graph traced(const std::function<Tensors(Tensors)>& function, const std::vector<
   return graph;
 }
 
-bool same_data(const Tensor& a, const Tensor& b) {
-  if (a.value() == b.value()) return true;
-  if (static_cast<bool>(a) != static_cast<bool>(b) || a.type() != b.type()) return false;
-  std::string left(bytes(a.type()), '\0'), right(left);
-  a.read(left.data());
-  b.read(right.data());
-  return left == right;
-}
-
-/// Throws unless the graphs of two batch sizes have the same operations and constants.
-void check_alike(const Graph& a, const Graph& b) {
-  const auto same_node = [](const Graph::Node& x, const Graph::Node& y) {
-    return x.op->name() == y.op->name() && x.in == y.in && x.out == y.out;
-  };
-  require(a.values.size() == b.values.size() && a.inputs == b.inputs && a.outputs == b.outputs &&
-              std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), same_node),
-          "onnx: which operations run", kDependsOnBatch);
-  for (std::size_t v = 0; v < a.values.size(); ++v)
-    require(same_data(a.values[v].captured, b.values[v].captured), "onnx: a constant of type ", a.values[v].type,
-            kDependsOnBatch);
-}
-
-/// Computes what follows from constants alone and does not depend on the batch size: `larger` is the trace with a
-/// larger batch. But not what weights in bytes and repeated values are made of: a file of the result would be larger.
-void fold_constants(Graph& graph, Graph& larger) {
-  const auto constants = [](const Graph& g, const std::vector<int>& values, Tensors& out) {
-    for (const int v : values) out.push_back(g.values[v].captured);
-    return std::all_of(out.begin(), out.end(), [](const Tensor& tensor) { return static_cast<bool>(tensor); });
-  };
-  std::vector<bool> gone(graph.nodes.size());
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    const Graph::Node &node = graph.nodes[n], &other = larger.nodes[n];
+/// Computes what follows from constants alone and depends on no symbol. But not what weights in bytes and repeated
+/// values are made of: a file of the result would be larger.
+void fold_constants(Graph& graph) {
+  const auto fixed = [&](int v) { return !graph.values[v].type.shape.symbolic(); };
+  const auto gone = [&](const Graph::Node& node) {
+    if (node.op->name() == "dequantize" || node.op->name() == "broadcast_to") return false;
+    if (!std::all_of(node.out.begin(), node.out.end(), fixed)) return false;
     Tensors in;
-    if (!constants(graph, node.in, in) || attributes(*node.op) != attributes(*other.op) ||
-        node.op->name() == "dequantize" || node.op->name() == "broadcast_to")
-      continue;
+    for (const int v : node.in) in.push_back(graph.values[v].captured);
+    if (std::any_of(in.begin(), in.end(), [](const Tensor& tensor) { return !tensor; })) return false;
     const Tensors out = neurim::apply(node.op, in);
-    for (std::size_t i = 0; i < out.size(); ++i)
-      for (Graph* each : {&graph, &larger}) {
-        Graph::Value& value = each->values[node.out[i]];
-        value.captured = out[i];
-        value.name = text(node.where, node.where.empty() ? "" : "/", node.op->name());
-      }
-    gone[n] = true;
-  }
-  for (Graph* each : {&graph, &larger}) {
-    std::size_t n = 0;
-    std::erase_if(each->nodes, [&](const Graph::Node&) { return gone[n++]; });
-  }
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      Graph::Value& value = graph.values[node.out[i]];
+      value.captured = out[i];
+      value.name = text(node.where, node.where.empty() ? "" : "/", node.op->name());
+    }
+    return true;
+  };
+  std::erase_if(graph.nodes, gone);
 }
 
-/// Writes the graph, of which `larger` is the trace with a larger batch.
+/// Writes a graph.
 class Export {
  public:
-  Export(const Graph& graph, const Graph& larger, std::int64_t opset)
-      : graph_(graph), larger_(larger), file_(opset), names_(graph.values.size()) {}
+  Export(const Graph& graph, std::int64_t opset) : graph_(graph), file_(opset), names_(graph.values.size()) {}
 
   void inputs() {
     for (const int v : graph_.inputs) {
       name(v) = value(v).name;
       file_.reserve(name(v));
-      file_.input(name(v), value(v).type.dtype, sizes(v));
+      file_.input(name(v), value(v).type);
     }
   }
 
@@ -129,7 +89,7 @@ class Export {
         file_.node("Identity", {name(v)}, {}, "Identity");
         file_.rename_last(outputs[i]);
       }
-      file_.output(outputs[i], value(v).type.dtype, sizes(v));
+      file_.output(outputs[i], value(v).type);
     }
   }
 
@@ -147,21 +107,15 @@ class Export {
  private:
   const Graph::Value& value(int v) const { return graph_.values[v]; }
   std::string& name(int v) { return names_[v]; }
-  OnnxSizes sizes(int v) const {
-    const Shape &shape = value(v).type.shape, &other = larger_.values[v].type.shape;
-    return onnx_sizes({shape.begin(), shape.end()}, {other.begin(), other.end()}, "onnx");
-  }
 
   void node(std::size_t n, const std::string& output_name) {
     const Graph::Node& node = graph_.nodes[n];
-    const Op &op = *node.op, &larger = *larger_.nodes[n].op;
+    const Op& op = *node.op;
     const std::string at = node.where.empty() ? "" : node.where + ": ";
     require(static_cast<bool>(op.onnx()), at, op.name(),
             ": ONNX has no form of it; export a function without it (losses, gradients and random numbers "
             "are for training)");
-    require(op.onnx().reads_batch || attributes(op) == attributes(larger), at, op.name(), ": its attributes ",
-            attributes(op), kDependsOnBatch);
-    OnnxNode written{file_, larger, output_name, {}, {}, value(node.out[0]).type, sizes(node.out[0])};
+    OnnxNode written{file_, output_name, {}, {}, value(node.out[0]).type};
     if (written.name.empty())
       written.name = file_.fresh(node.where + (node.where.empty() ? "" : "/") + std::string(op.name()));
     for (const int v : node.in) {
@@ -177,7 +131,7 @@ class Export {
     for (std::size_t i = 0; i < node.out.size(); ++i) name(node.out[i]) = written.results[i];
   }
 
-  const Graph &graph_, &larger_;
+  const Graph& graph_;
   OnnxWriter file_;
   std::vector<std::string> names_;  // of the values in the file
 };
@@ -209,26 +163,27 @@ void OnnxExport::write() const {
   new_model.replace();
 }
 
-OnnxExport onnx_of(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
+OnnxExport onnx_of(const Function& function, const fs::path& path, const OnnxExportOptions& options) {
+  const Untraced untraced;
+  Graph graph = in_onnx_ops(function.graph, options.opset);
+  fold_constants(graph);
+  Export file(graph, options.opset);
+  file.inputs();
+  file.constants(function.outputs);
+  file.nodes(function.outputs);
+  file.outputs(function.outputs);
+  return file.finish(path, options);
+}
+
+OnnxExport onnx_of(const std::function<Tensors(Tensors)>& function, std::vector<Function::Port> inputs,
                    const std::vector<std::string>& outputs, const fs::path& path, const OnnxExportOptions& options,
                    Device device) {
-  const Untraced untraced;
-  const auto [low, high] = kOnnxBatches;
   if (options.dynamic_batch)
-    for (const OnnxInput& input : inputs)
+    for (Function::Port& input : inputs) {
       require(!input.type.shape.empty(), "onnx: the input '", input.name, "' is a scalar and has no batch axis");
-  Graph graph = traced(function, inputs, options.dynamic_batch ? low : 0, options.opset, device);
-  Graph larger = options.dynamic_batch ? traced(function, inputs, high, options.opset, device) : graph;
-  check_alike(graph, larger);
-  fold_constants(graph, larger);
-  require(outputs.size() == graph.outputs.size(), "onnx: ", outputs.size(), " names for ", graph.outputs.size(),
-          " outputs");
-  Export file(graph, larger, options.opset);
-  file.inputs();
-  file.constants(outputs);
-  file.nodes(outputs);
-  file.outputs(outputs);
-  return file.finish(path, options);
+      input.type.shape[0] = Dim::symbol("batch");
+    }
+  return onnx_of(trace_function(function, inputs, outputs, {}, device), path, options);
 }
 
 OnnxExport onnx_of(const Model& model, const fs::path& path, const OnnxExportOptions& options) {
@@ -240,10 +195,14 @@ OnnxExport onnx_of(const Model& model, const fs::path& path, const OnnxExportOpt
                  parameters.empty() ? Device{} : parameters[0].tensor.device());
 }
 
-void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
+void export_onnx(const Function& function, const fs::path& path, const OnnxExportOptions& options) {
+  onnx_of(function, path, options).write();
+}
+
+void export_onnx(const std::function<Tensors(Tensors)>& function, std::vector<Function::Port> inputs,
                  const std::vector<std::string>& outputs, const fs::path& path, const OnnxExportOptions& options,
                  Device device) {
-  onnx_of(function, inputs, outputs, path, options, device).write();
+  onnx_of(function, std::move(inputs), outputs, path, options, device).write();
 }
 
 void export_onnx(const Model& model, const fs::path& path, const OnnxExportOptions& options) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "neurim/base/file.h"
+#include "neurim/function/function.h"
 #include "neurim/model/model.h"
 
 namespace neurim {
@@ -28,19 +29,15 @@ struct OnnxExportOptions {
 /// Writes the inference graph of the model with its weights, atomically (see OnnxExport::write): input "input" f32
 /// (N,C,H,W), output "logits" (N,num_classes), initializers under the parameters' names. The same model gives
 /// the same bytes. Throws Error(usage) for an operation that ONNX has no form of (dropout and others of
-/// training alone), for one that depends on the batch size in another way than by sizes that are multiples of
-/// it, and for an opset that is unknown or too old.
+/// training alone), where the network needs the batch size as a number, and for an opset that is unknown or too old.
 void export_onnx(const Model& model, const fs::path& path, const OnnxExportOptions& options = {});
 
-/// A named input of an exported function. With a dynamic batch, axis 0 is the batch, whatever its size here.
-struct OnnxInput {
-  std::string name;  ///< in the file
-  Type type;         ///< that the function is traced with
-};
+/// The same of a function. `options.image` is not used; nor is the dynamic batch, as sizes that are symbols stay free.
+void export_onnx(const Function& function, const fs::path& path, const OnnxExportOptions& options = {});
 
-/// The same for any function of tensors; its results are named `outputs`. `options.image` is not used;
-/// without a dynamic batch the inputs have the types that are given here.
-void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
+/// The same of any function of tensors; its results are named `outputs`. With a dynamic batch, axis 0 of each input is
+/// the symbol `batch`, whatever its size here.
+void export_onnx(const std::function<Tensors(Tensors)>& function, std::vector<Function::Port> inputs,
                  const std::vector<std::string>& outputs, const fs::path& path, const OnnxExportOptions& options = {},
                  Device device = {});
 
@@ -64,10 +61,12 @@ struct OnnxExport {
   void write() const;
 };
 
-/// What these two write.
+/// What these write.
 OnnxExport onnx_of(const Model& model, const fs::path& path, const OnnxExportOptions& options = {});
+/// The same of a function.
+OnnxExport onnx_of(const Function& function, const fs::path& path, const OnnxExportOptions& options = {});
 /// The same of a function of tensors.
-OnnxExport onnx_of(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
+OnnxExport onnx_of(const std::function<Tensors(Tensors)>& function, std::vector<Function::Port> inputs,
                    const std::vector<std::string>& outputs, const fs::path& path, const OnnxExportOptions& options = {},
                    Device device = {});
 

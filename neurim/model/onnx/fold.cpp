@@ -29,7 +29,7 @@ Shape shape_of(const Tensor& x, const Tensor& sizes) {
     if (all[axis] == 0) all[axis] = x.size(static_cast<int>(axis));
     if (all[axis] != -1) known *= all[axis];
   }
-  std::replace(all.begin(), all.end(), std::int64_t{-1}, x.numel() / std::max<std::int64_t>(known, 1));
+  std::replace(all.begin(), all.end(), std::int64_t{-1}, std::int64_t{x.numel()} / std::max<std::int64_t>(known, 1));
   return Shape{std::span<const std::int64_t>(all)};
 }
 

@@ -20,8 +20,6 @@ constexpr std::int64_t kOldest = 17;
 /// The version of the file format that came with each opset from the oldest one on.
 constexpr std::array<std::int64_t, 6> kIrVersions{8, 8, 9, 9, 10, 10};
 
-constexpr std::string_view kBatch = "batch";
-
 /// Smaller tensors stay in the file, among them all shapes, which shape inference reads there.
 constexpr std::size_t kLargeTensor = 1024;
 /// Where data begin in the file beside it: pages can be mapped from there, on Windows too.
@@ -34,17 +32,17 @@ void add_entry(Entries& entries, const std::string& key, const std::string& valu
   entry.set_value(value);
 }
 
-void set_type(onnx::ValueInfoProto& value, const std::string& name, DType dtype, const OnnxSizes& sizes) {
+void set_type(onnx::ValueInfoProto& value, const std::string& name, const Type& of) {
   value.set_name(name);
   auto& type = *value.mutable_type()->mutable_tensor_type();
-  type.set_elem_type(static_cast<std::int32_t>(onnx_type(dtype)));
+  type.set_elem_type(static_cast<std::int32_t>(onnx_type(of.dtype)));
   auto& shape = *type.mutable_shape();
-  for (const OnnxSize& size : sizes) {
+  for (const Dim size : of.shape) {
     auto& dim = *shape.add_dim();
-    if (!size.per_image)
-      dim.set_dim_value(size.count);
+    if (size.symbolic())
+      dim.set_dim_param(text(size));
     else
-      dim.set_dim_param(size.count == 1 ? std::string(kBatch) : text(size.count, '*', kBatch));
+      dim.set_dim_value(size);
   }
 }
 
@@ -99,12 +97,13 @@ std::string OnnxWriter::fresh(std::string_view wish) {
   return name;
 }
 
-void OnnxWriter::input(const std::string& name, DType dtype, const OnnxSizes& sizes) {
-  set_type(*file_->model.mutable_graph()->add_input(), name, dtype, sizes);
+void OnnxWriter::input(const std::string& name, const Type& type) {
+  set_type(*file_->model.mutable_graph()->add_input(), name, type);
+  for (int axis = 0; axis < type.shape.rank(); ++axis) symbols_.emplace(text(type.shape[axis]), std::pair{name, axis});
 }
 
-void OnnxWriter::output(const std::string& name, DType dtype, const OnnxSizes& sizes) {
-  set_type(*file_->model.mutable_graph()->add_output(), name, dtype, sizes);
+void OnnxWriter::output(const std::string& name, const Type& type) {
+  set_type(*file_->model.mutable_graph()->add_output(), name, type);
 }
 
 std::string OnnxWriter::node(std::string_view type, const std::vector<std::string>& in,
@@ -156,7 +155,7 @@ std::string OnnxWriter::constant(const Tensor& tensor, std::string_view wish) {
   onnx::TensorProto& stored = *file_->model.mutable_graph()->add_initializer();
   stored.set_name(fresh(wish));
   stored.set_data_type(static_cast<std::int32_t>(onnx_type(tensor.dtype())));
-  for (const std::int64_t size : tensor.shape()) stored.add_dims(size);
+  for (const Dim each : tensor.shape()) stored.add_dims(each);
   std::string& data = *stored.mutable_raw_data();
   data.resize(neurim::bytes(tensor.type()));
   tensor.read(data.data());
@@ -186,26 +185,51 @@ void OnnxWriter::drop_unread() {
       if (const auto at = renamed.find(in); at != renamed.end()) in = at->second;
 }
 
-std::string OnnxWriter::sizes(const OnnxSizes& sizes, std::string_view wish) {
-  std::vector<std::int64_t> fixed;  // the sizes since the last one that varies, and the factors of those
+std::string OnnxWriter::size(Dim size) {
+  const std::string name = text(size);
+  if (!size.symbolic()) return constant(Tensor::from(Shape{1}, std::vector<std::int64_t>{size}), name);
+  if (const auto known = sizes_.find(name); known != sizes_.end()) return known->second;
+  std::string made;
+  if (const auto symbol = symbols_.find(name); symbol != symbols_.end()) {
+    const std::int64_t axis = symbol->second.second;
+    made = node("Shape", {symbol->second.first}, {{"start", axis}, {"end", axis + 1}}, name);
+  } else {
+    const auto joined = [&](std::string& all, std::string_view type, const std::string& part) {
+      all = all.empty() ? part : node(type, {all, part}, {}, name);
+    };
+    for (const Dim::Term& term : size.terms()) {
+      std::string product = term.factor == 1 && !term.parts.empty() ? "" : this->size(term.factor);
+      for (const std::string& part : term.parts) {
+        const auto fraction = Dim::floor_of(part);
+        require(fraction || symbols_.count(part) > 0, "onnx: the size ", size, " is of ", part,
+                ", and no input has such an axis");
+        joined(product, "Mul",
+               fraction ? node("Div", {this->size(fraction->first), this->size(fraction->second)}, {}, part)
+                        : this->size(Dim::symbol(part)));
+      }
+      joined(made, "Add", product);
+    }
+  }
+  return sizes_[name] = made;
+}
+
+std::string OnnxWriter::sizes(std::span<const Dim> sizes, std::string_view wish) {
+  std::vector<std::int64_t> fixed;  // the numbers since the last size that varies
   std::vector<std::string> pieces;
   const auto vector_of = [&](const std::vector<std::int64_t>& values) {
-    return constant(Tensor::from({static_cast<std::int64_t>(values.size())}, values), wish);
+    return constant(Tensor::from({std::ssize(values)}, values), wish);
   };
   const auto flush = [&] {
     if (!fixed.empty()) pieces.push_back(vector_of(fixed));
     fixed.clear();
   };
-  for (const OnnxSize& size : sizes) {
-    if (!size.per_image) {
-      fixed.push_back(size.count);
+  for (const Dim each : sizes) {
+    if (!each.symbolic()) {
+      fixed.push_back(each);
       continue;
     }
     flush();
-    if (batch_.empty())
-      batch_ = node("Shape", {file_->model.graph().input(0).name()},
-                    {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}}, kBatch);
-    pieces.push_back(size.count == 1 ? batch_ : node("Mul", {batch_, vector_of({size.count})}, {}, wish));
+    pieces.push_back(size(each));
   }
   if (pieces.empty()) return vector_of(fixed);
   flush();

@@ -23,8 +23,8 @@ class OnnxWriter final : public OnnxFile {
   void reserve(const std::string& name);
   /// A name that is not taken yet: `wish`, or that with a number.
   std::string fresh(std::string_view wish);
-  void input(const std::string& name, DType dtype, const OnnxSizes& sizes);
-  void output(const std::string& name, DType dtype, const OnnxSizes& sizes);
+  void input(const std::string& name, const Type& type);
+  void output(const std::string& name, const Type& type);
 
   /// Adds a node with `outputs` outputs, whose names it returns: fresh ones. One of constants alone becomes a constant,
   /// where it is known what it gives.
@@ -37,8 +37,8 @@ class OnnxWriter final : public OnnxFile {
   void rename_last(const std::string& name);
   /// Adds a stored tensor as an initializer and returns its name.
   std::string constant(const Tensor& tensor, std::string_view wish) override;
-  /// The sizes as an i64 vector: a constant, or computed from the batch of the first input.
-  std::string sizes(const OnnxSizes& sizes, std::string_view wish) override;
+  /// The sizes as an i64 vector: a constant, or computed from the sizes of the inputs.
+  std::string sizes(std::span<const Dim> sizes, std::string_view wish) override;
 
   /// Takes the initializers out that nothing reads, and gives their names to what has been made of them alone.
   void drop_unread();
@@ -51,6 +51,7 @@ class OnnxWriter final : public OnnxFile {
   std::string take_data(const std::string& location);
 
  private:
+  std::string size(Dim size);
   std::string constant_of(std::string_view type, const std::vector<std::string>& in, const OnnxAttributes& attributes,
                           std::string_view wish);
 
@@ -60,7 +61,8 @@ class OnnxWriter final : public OnnxFile {
   // A constant, and the one whose numbers it has in another order.
   std::map<std::string, std::string, std::less<>> made_of_;
   std::string last_constant_;  // what the last node was folded to; "" where it was not
-  std::string batch_;          // the value that holds the batch size, i64(1); "" while nothing needs it
+  std::map<std::string, std::pair<std::string, int>, std::less<>> symbols_;  // the input and its axis that each is
+  std::map<std::string, std::string, std::less<>> sizes_;  // the value that holds each computed size, i64(1)
   std::unique_ptr<struct OnnxProto> file_;
 };
 

@@ -23,7 +23,7 @@ struct RowClassifier {
   void parts(Parts& p) { p("rnn", rnn)("fc", fc); }
   /// x(N,C,H,28): H steps of a row of all channels.
   Tensor operator()(const Tensor& x) const {
-    const std::int64_t n = x.size(0), channels = x.size(1), height = x.size(2), width = x.size(3);
+    const Dim n = x.size(0), channels = x.size(1), height = x.size(2), width = x.size(3);
     const Tensor rows = reshape(transpose(x, {0, 2, 1, 3}), {n, height, channels * width});
     return fc(reshape(slice(rnn(rows).y, {height - 1}, {height}, {1}), {n, kHidden}));
   }

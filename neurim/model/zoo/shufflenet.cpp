@@ -26,7 +26,7 @@ nn::Conv2d depthwise(std::int64_t channels, std::int64_t stride) {
 
 /// The channels of the two halves by turns.
 Tensor shuffled(const Tensor& x) {
-  const std::int64_t n = x.size(0), half = x.size(1) / 2, h = x.size(2), w = x.size(3);
+  const Dim n = x.size(0), half = x.size(1) / 2, h = x.size(2), w = x.size(3);
   return reshape(transpose(reshape(x, {n, 2, half, h, w}), {0, 2, 1, 3, 4}), x.shape());
 }
 

@@ -65,13 +65,13 @@ struct Windows {
 
   /// (N,height,width,C) -> (N*rows*columns,kTokens,C)
   Tensor cut(const Tensor& x) const {
-    const std::int64_t n = x.size(0), c = x.size(3);
+    const Dim n = x.size(0), c = x.size(3);
     const Tensor windows = transpose(reshape(x, {n, rows(), kWindow, columns(), kWindow, c}), {0, 1, 3, 2, 4, 5});
     return reshape(windows, {n * rows() * columns(), kTokens, c});
   }
   /// The inverse of cut.
   Tensor join(const Tensor& x) const {
-    const std::int64_t n = x.size(0) / (rows() * columns()), c = x.size(2);
+    const Dim n = x.size(0) / (rows() * columns()), c = x.size(2);
     const Tensor y = transpose(reshape(x, {n, rows(), columns(), kWindow, kWindow, c}), {0, 1, 3, 2, 4, 5});
     return reshape(y, {n, height, width, c});
   }
@@ -133,12 +133,13 @@ struct Attention {
     const Tensor image = shift_first ? fitted(windows.shift(x), height, width)
                                      : windows.shift(fitted(x, height, width));
     const Tensor pixels = windows.cut(image), all = qkv(pixels);
-    const std::int64_t count = pixels.size(0);
+    const Dim count = pixels.size(0);
     const auto of_heads = [&](std::int64_t which) {  // (count,heads,kTokens,c/heads)
       const Tensor part = slice(all, {which * c}, {(which + 1) * c}, {2});
       return transpose(reshape(part, {count, kTokens, heads, c / heads}), {0, 2, 1, 3});
     };
-    const Tensor query = of_heads(0) * (1 / std::sqrt(static_cast<double>(c / heads)));
+    const std::int64_t features = c / heads;
+    const Tensor query = of_heads(0) * (1 / std::sqrt(static_cast<double>(features)));
     Tensor logits = matmul(query, of_heads(1), false, true) + bias(x.device());
     if (windows.shifted()) {
       const std::int64_t n = count / (windows.rows() * windows.columns());

@@ -63,7 +63,8 @@ struct SlidingVgg {
   void parts(Parts& p) { p("features", features)("classifier", classifier); }
   Tensor operator()(const Tensor& x) const {
     const Tensor y = features(x);
-    const std::int64_t height = std::max(kWindow, y.size(2)), width = std::max(kWindow, y.size(3));
+    const std::int64_t height = std::max<std::int64_t>(kWindow, y.size(2)),
+                       width = std::max<std::int64_t>(kWindow, y.size(3));
     return classifier(height > y.size(2) || width > y.size(3) ? adaptive_avg_pool2d(y, {height, width}) : y);
   }
 

@@ -18,7 +18,7 @@ void list_field(Fields& f, std::string_view name, std::array<std::int64_t, N>& v
 
 /// A shape may have any rank.
 inline void list_field(Fields& f, std::string_view name, Shape& value) {
-  std::vector<std::int64_t> list(value.begin(), value.end());
+  std::vector<Dim> list(value.begin(), value.end());
   f(name, list);
   value = Shape(list);
 }

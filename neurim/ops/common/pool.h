@@ -63,8 +63,8 @@ Shape pooled_shape(std::string_view who, const Shape& x, const PoolOptions<N>& g
     const int image_axis = static_cast<int>(axis) + 2;
     out[image_axis] = window_count(x[image_axis], o.kernel[axis], o.stride[axis], o.dilation[axis], o.pad[axis],
                                    o.pad[axis + N], o.ceil_mode);
-    require(out[image_axis] > 0, who, ": a kernel of extent ", extent, " does not fit into ", side, " ", x[image_axis],
-            " with padding ", o.pad[axis], " and ", o.pad[axis + N], " of input ", x);
+    require(out[image_axis].may_be_positive(), who, ": a kernel of extent ", extent, " does not fit into ", side, " ",
+            x[image_axis], " with padding ", o.pad[axis], " and ", o.pad[axis + N], " of input ", x);
   }
   return out;
 }
@@ -97,7 +97,7 @@ template <class Pool2d>
 Tensor by_planes(const Tensor& x, const PoolOptions<3>& options, Pool2d pool2d) {
   const Shape& s = x.shape();
   const Tensor planes = pool2d(reshape(x, {s[0], s[1] * s[2], s[3], s[4]}), over_plane(options, 1, 2));
-  const std::int64_t height = planes.size(2), width = planes.size(3);
+  const Dim height = planes.size(2), width = planes.size(3);
   const Tensor y = pool2d(reshape(planes, {s[0], s[1], s[2], height * width}), over_plane(options, 0, -1));
   return reshape(y, {s[0], s[1], y.size(2), height, width});
 }

@@ -15,7 +15,7 @@ std::array<std::int64_t, 2 * N> widened(const PoolOptions<N>& o, const Shape& x,
   for (std::size_t axis = 0; axis < N; ++axis) {
     const int image_axis = static_cast<int>(axis) + 2;
     const std::int64_t end_of_last = (y[image_axis] - 1) * o.stride[axis] + o.dilation[axis] * (o.kernel[axis] - 1) + 1;
-    pad[axis + N] = std::max(pad[axis + N], end_of_last - o.pad[axis] - x[image_axis]);
+    pad[axis + N] = std::max<std::int64_t>(pad[axis + N], end_of_last - o.pad[axis] - x[image_axis]);
   }
   return pad;
 }

@@ -52,8 +52,8 @@ std::string outside(std::string_view what, const Tensor& numbers, std::int64_t l
               ')', ignored ? text(" (", *ignored, " is ignored)") : "");
 }
 
-std::int64_t row_size(const Shape& shape) {
-  return std::accumulate(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
+Dim row_size(const Shape& shape) {
+  return std::accumulate(shape.begin() + 1, shape.end(), Dim(1), std::multiplies<>());
 }
 
 Types UnaryOp::infer(std::span<const Type> in) const {

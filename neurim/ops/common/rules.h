@@ -24,7 +24,7 @@ std::string outside(std::string_view what, const Tensor& numbers, std::int64_t l
                     std::optional<std::int64_t> ignored = {});
 
 /// How many values stand after each index of the first axis: of a weight, the terms of one sum.
-std::int64_t row_size(const Shape& shape);
+Dim row_size(const Shape& shape);
 
 /// Base of ops with one input and an output of the same type, element by element.
 class UnaryOp : public Op {

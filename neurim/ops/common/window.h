@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "neurim/core/dim.h"
+
 namespace neurim {
 
 /// `value` for each of N axes.
@@ -16,12 +18,14 @@ constexpr std::array<std::int64_t, N> each_axis(std::int64_t value) {
 }
 
 /// The number of windows along an axis of `size`, PyTorch's rule; 0 or less when not even one fits.
-inline std::int64_t window_count(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t dilation,
-                                 std::int64_t pad_begin, std::int64_t pad_end, bool ceil_mode = false) {
-  const std::int64_t room = size + pad_begin + pad_end - dilation * (kernel - 1) - 1;
+/// Of a symbolic size with ceil_mode it is not known: throws Error(usage).
+inline Dim window_count(Dim size, Dim kernel, std::int64_t stride, std::int64_t dilation, std::int64_t pad_begin,
+                        std::int64_t pad_end, bool ceil_mode = false) {
+  const Dim room = size + pad_begin + pad_end - dilation * (kernel - 1) - 1;
+  if (room.symbolic() && !ceil_mode) return room / stride + 1;
   if (room < 0 && !(ceil_mode && room > -stride)) return 0;
-  std::int64_t count = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
-  if (ceil_mode && (count - 1) * stride >= size + pad_begin) --count;
+  Dim count = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  if (ceil_mode && (count - 1) * stride >= size + pad_begin) count -= 1;
   return count;
 }
 

@@ -127,7 +127,7 @@ bool cpu::read_sizes(KernelRequest& request, std::int64_t heads, bool packed, do
   if (!(scale >= 0)) return decline(request, "takes no negative scale"), false;
   const auto shape = [&](int i) -> const Shape& { return request.input(packed ? 0 : i).type.shape; };
   const auto operand = [&](int i) -> AttentionOperand {
-    return {packed ? 0 : i, shape(i)[2], packed ? i * shape(i)[2] / 3 : 0};
+    return {packed ? 0 : i, shape(i)[2], packed ? i * shape(i)[2] / 3 : Dim(0)};
   };
   const std::int64_t tasks = packed ? 3 * heads : heads, features = shape(0)[2] / tasks, values = shape(2)[2] / tasks;
   if (features % kLanes || values % kLanes)

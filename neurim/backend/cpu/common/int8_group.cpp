@@ -91,7 +91,7 @@ const char* read_group(const KernelRequest& request, const ConvPattern& pattern,
   if (group.linear) {
     if (in.rank() > 3) return "takes rows of features, or such of images";
     group.plain = in.rank() < 3;
-    const std::int64_t images = group.plain ? 1 : in[0], rows = in.numel() / of[1] / images;
+    const std::int64_t images = group.plain ? Dim(1) : in[0], rows = in.numel() / of[1] / images;
     group.sizes = {images, of[1], of[0], 1, rows, 1, rows, {}, {1, 1}};
   } else {
     group.sizes = pattern.sizes;

@@ -63,7 +63,7 @@ inline bool in_rows(const TensorDesc& desc) {
          (layout.kind == Layout::last_blocked && !layout.storage && layout.block >= desc.type.shape[-1]);
 }
 inline std::int64_t row_distance(const TensorDesc& desc) {
-  return desc.layout == Layout{} ? desc.type.shape[-1] : desc.layout.block;
+  return desc.layout == Layout{} ? desc.type.shape[-1] : Dim(desc.layout.block);
 }
 
 /// Whether so many channels are kept in blocks of 16, padded with zeros. At worst half of the lanes are padding, which
@@ -83,7 +83,8 @@ inline std::size_t whole_lines(std::size_t bytes) { return (bytes + 63) / 64 * 6
 inline std::vector<PhysicalAxis> physical_axes(const Shape& shape, const Layout& layout) {
   const int rank = shape.rank(), last = rank - 1, given = split_axis(layout).value_or(rank),
             split = given < 0 ? last : given;
-  const PhysicalAxis blocks{split, split < rank ? (shape[split] + layout.block - 1) / layout.block : 0, layout.block};
+  const PhysicalAxis blocks{split, split < rank ? (shape[split] + layout.block - 1) / layout.block : Dim(0),
+                            layout.block};
   std::vector<PhysicalAxis> axes;
   for (int axis = 0; axis < rank; ++axis) {
     if (axis != split && (axis != 1 || layout.kind != Layout::channels_last)) axes.push_back({axis, shape[axis], 1});

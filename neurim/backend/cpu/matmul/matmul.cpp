@@ -259,7 +259,7 @@ bool cpu::read_product(KernelRequest& request, Product& product) {
   const Shape &a = request.input(0).type.shape, &b = request.input(1).type.shape;
   if (request.op().name() == "linear") {
     product.k = a[-1];
-    product.m = product.k == 0 ? 0 : a.numel() / product.k;
+    product.m = product.k == 0 ? Dim(0) : a.numel() / product.k;
     product.n = b[0];
     product.a_row = row_distance(request.input(0)), product.b_column = row_distance(request.input(1));
     product.a_column = product.b_row = 1;

@@ -85,7 +85,7 @@ Launch prepare_rows(KernelRequest& request) {
   if (!prepared) return {};
   const Shape& x = request.input(0).type.shape;
   const std::int64_t rows = x.numel() / (x[0] * x[-1]), block = rows * 16;
-  const std::int64_t cuts = std::min((prepared->tasks + x[0] - 1) / x[0], rows);
+  const std::int64_t cuts = std::min<std::int64_t>((prepared->tasks + x[0] - 1) / x[0], rows);
   const auto own = std::make_shared<Features>(
       Features{{0, x[-1], block, block, prepared->shape.centered, prepared->shape.eps}, rows, cuts});
   return {Features::run, own, static_cast<int>(x[0] * cuts)};

@@ -151,9 +151,8 @@ std::vector<Piece> cut_share(const Share& share, const Region& region, const Pro
                      slices = problem.cuts_channels()
                                   ? std::clamp<std::int64_t>((image + kPiece - 1) / kPiece, 1, blocks)
                                   : 1,
-                     worth = std::max(kPiece,
-                                      // enough images to pay for reading the weights
-                                      4 * problem.weight.shape.numel()),
+                     worth = std::max<std::int64_t>(kPiece,  // enough images to pay for reading the weights
+                                                    4 * problem.weight.shape.numel()),
                      together = region.blocks == blocks && slices == 1 ? std::max<std::int64_t>(1, worth / image) : 1,
                      images = share.last_image - share.first_image;
   const auto begin = cut_evenly(images, (images + together - 1) / together), cuts = cut_evenly(blocks, slices);
@@ -194,7 +193,7 @@ struct Calls {
   /// Throws dnnl::error.
   std::size_t set(Piece& piece) {
     const std::int64_t first = 16 * piece.first_block,
-                       width = std::min(first + 16 * piece.blocks, problem.result().shape[1]) - first;
+                       width = std::min<std::int64_t>(first + 16 * piece.blocks, problem.result().shape[1]) - first;
     const Problem task = problem.piece(piece.images, width);
     const auto [weight, weight_begin] = problem.weight_of(weight_layout, task, first);
     Primitive& primitive = known[{piece.images, width}];

@@ -28,7 +28,7 @@ struct Transposed {
   Transposed(const KernelRequest& request, const Layout& layout, bool blocks) {
     const Shape& logical = request.input(0).type.shape;
     const std::int64_t images = layout == kImages ? logical[0] / 16 : logical[0],
-                       channels = layout == kImages ? 16 : logical[*split_axis(layout)];
+                       channels = layout == kImages ? Dim(16) : logical[*split_axis(layout)];
     shape = {images, channels, logical.numel() / (images * channels), layout == kFeatures};
     run_range = blocks ? NEURIM_DISPATCH(block_channels) : NEURIM_DISPATCH(unblock_channels);
     // A range of places fits the first-level cache in both layouts.

@@ -112,7 +112,7 @@ void pack_bytes(const void* self, const void* plain, void* packed) {
   const auto* const from = static_cast<const std::int8_t*>(plain);
   auto* to = static_cast<T*>(packed);
   constexpr int kTogether = 4 / sizeof(T);
-  const std::int64_t channels = s[1], height = s.rank() == 2 ? 1 : s[2], width = s.rank() == 2 ? 1 : s[3],
+  const std::int64_t channels = s[1], height = s.rank() == 2 ? Dim(1) : s[2], width = s.rank() == 2 ? Dim(1) : s[3],
                      terms = rows ? channels * width : channels;
   for (std::int64_t out = 0; out < s[0]; out += kLanes)
     for (std::int64_t in = 0; in < terms; in += kLanes)
@@ -212,7 +212,8 @@ Layout rounded_rows(const Type& weight, StorageDtype storage) {
 
 Layout byte_weights(const Type& weight, bool rows) {
   const Shape& s = weight.shape;
-  const std::int64_t columns = s.rank() == 2 ? 1 : s[3], taps = s.rank() == 2 ? 1 : s[2] * (rows ? 1 : columns),
+  const std::int64_t columns = s.rank() == 2 ? Dim(1) : s[3],
+                     taps = s.rank() == 2 ? Dim(1) : s[2] * (rows ? 1 : columns),
                      size = blocks_of(s[0]) * blocks_of(rows ? s[1] * columns : s[1]) * taps * kBlock;
   const bool quads = bytes_together() == 4;
   return format_of(text(rows ? "row " : "", quads ? "quads" : "shorts"), weight,

@@ -161,12 +161,12 @@ Launch pool_prepare(KernelRequest& request) {
                  .rows = pool->rows.data(),
                  .columns = pool->columns.data(),
                  .kernel_columns = pool->kernel_columns.data()};
-  pool->pieces = pool->shape.planes * (kGradient ? 1 : y[2]);
+  pool->pieces = pool->shape.planes * (kGradient ? Dim(1) : y[2]);
   pool->tasks = tasks_of(request, x.numel(), pool->pieces);
   const bool bytes = of_bytes(request);
   if (bytes && layout != kBlocked) return decline(request, "takes bytes in blocks of 16 channels");
   pool->negative = request.input(0).type.dtype == DType::i8;
-  pool->scratch_floats = bytes ? x[3] * 4 : layout == Layout{} ? pool_scratch(pool->shape) : 0;
+  pool->scratch_floats = bytes ? std::int64_t{x[3] * 4} : layout == Layout{} ? pool_scratch(pool->shape) : 0;
   pool->scratch_floats = (pool->scratch_floats + 15) / 16 * 16;
   const std::size_t scratch = pool->scratch_floats * sizeof(float);
   if (bytes) return {Pool::run_bytes, pool, pool->tasks, 0, request.chunks, scratch};

@@ -24,7 +24,7 @@ Launch prepare(KernelRequest& request, Run* run) {
   const int axis = normal_axis(static_cast<const SoftmaxOp&>(request.op()).axis, x.shape.rank(), request.op().name());
   if (x.dtype != DType::f32) return decline(request, "takes f32 only");
   if (axis != x.shape.rank() - 1) return decline(request, "takes the last axis only");
-  const std::int64_t size = x.shape[axis], rows = size == 0 ? 0 : x.shape.numel() / size;
+  const std::int64_t size = x.shape[axis], rows = size == 0 ? Dim(0) : x.shape.numel() / size;
   auto prepared = std::make_shared<Prepared<Run>>(
       Prepared<Run>{run, size, rows, tasks_of(request, x.shape.numel(), rows)});
   const auto launch = [](const void* self, const Args& args, int task) noexcept {

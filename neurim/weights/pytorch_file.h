@@ -1,6 +1,6 @@
 // State dicts as torch.save writes them, without running the pickles in them.
 #pragma once
-#include "neurim/model/state_dict.h"
+#include "neurim/weights/state_dict.h"
 
 namespace neurim {
 

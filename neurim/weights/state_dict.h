@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "neurim/model/safetensors.h"
+#include "neurim/weights/safetensors.h"
 
 namespace neurim {
 

@@ -1,4 +1,4 @@
-#include "neurim/model/pytorch_file.h"
+#include "neurim/weights/pytorch_file.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,8 +9,8 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/zip.h"
-#include "neurim/model/other_kind.h"
-#include "neurim/model/pickle.h"
+#include "neurim/weights/other_kind.h"
+#include "neurim/weights/pickle.h"
 
 namespace neurim {
 
@@ -127,7 +127,8 @@ class ZipStorages : public Storages {
     const std::span<const std::byte> bytes = file_.subspan(zip_data(bytes_in_memory(file_), member), member.size);
     if (checked_.insert(name).second) {
       // Many members over the same bytes would take as many times as long.
-      if ((checked_bytes_ += bytes.size()) > file_.size()) damaged("its zip directory");
+      checked_bytes_ += bytes.size();
+      if (checked_bytes_ > file_.size()) damaged("its zip directory");
       check_zip_sum(member, bytes);
     }
     return bytes;

@@ -1,4 +1,4 @@
-#include "neurim/model/safetensors.h"
+#include "neurim/weights/safetensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/json.h"
 #include "neurim/base/xxh64.h"
-#include "neurim/model/other_kind.h"
+#include "neurim/weights/other_kind.h"
 
 namespace neurim {
 

@@ -1,4 +1,4 @@
-#include "neurim/model/other_kind.h"
+#include "neurim/weights/other_kind.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "neurim/model/state_dict.h"
+#include "neurim/weights/state_dict.h"
 
 #include <algorithm>
 #include <memory>
@@ -6,7 +6,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/json.h"
-#include "neurim/model/pytorch_file.h"
+#include "neurim/weights/pytorch_file.h"
 
 namespace neurim {
 

@@ -1,4 +1,4 @@
-#include "neurim/model/pickle.h"
+#include "neurim/weights/pickle.h"
 
 #include <bit>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "neurim/model/npy.h"
+#include "neurim/weights/npy.h"
 
 #include <span>
 

@@ -1,0 +1,137 @@
+// Graphs as functions: run op by op, or as a part of a trace.
+#include <map>
+
+#include "neurim/base/error.h"
+#include "neurim/graph/recorder.h"
+#include "neurim/graph/value.h"
+
+namespace neurim {
+
+namespace {
+
+using Sizes = std::map<std::string, Dim, std::less<>>;
+
+/// What the symbols of the inputs stand for.
+Sizes sizes_of(const Graph& graph, const Tensors& in) {
+  Sizes sizes;
+  require(in.size() == graph.inputs.size(), "function: takes ", graph.inputs.size(), " inputs, got ", in.size());
+  const auto value = [&](std::size_t i) -> const Graph::Value& { return graph.values[graph.inputs[i]]; };
+  const auto require_fit = [&](bool fits, std::size_t i) {
+    require(fits, "function: input ", value(i).name.empty() ? text(i) : value(i).name, " is ", in[i].type(),
+            ", and the function takes ", value(i).type);
+  };
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const Type& wanted = value(i).type;
+    require_fit(in[i] && in[i].dtype() == wanted.dtype && in[i].rank() == wanted.shape.rank(), i);
+    for (int axis = 0; axis < wanted.shape.rank(); ++axis) {
+      const Dim size = wanted.shape[axis];
+      if (!size.symbolic()) continue;
+      const std::vector<Dim::Term> terms = size.terms();
+      if (terms.size() > 1 || terms[0].factor != 1 || terms[0].parts.size() > 1 || Dim::floor_of(terms[0].parts[0]))
+        continue;  // follows from others, and is compared with them
+      const auto [known, added] = sizes.emplace(terms[0].parts[0], in[i].size(axis));
+      require(added || known->second == in[i].size(axis), "function: input ",
+              value(i).name.empty() ? text(i) : value(i).name, " is ", in[i].type(), ", and the size ", size, " is ",
+              known->second, " in an input before");
+      require_fit(known->second.symbolic() || known->second >= 1, i);
+    }
+  }
+  return sizes;
+}
+
+Dim::Symbols lookup(const Sizes& sizes) {
+  return [&sizes](std::string_view name) {
+    const auto known = sizes.find(name);
+    return known == sizes.end() ? Dim::symbol(name) : known->second;
+  };
+}
+
+/// Whether an attribute is of symbols.
+class SymbolFinder final : public Fields {
+ public:
+  bool found = false;
+  Fields& operator()(std::string_view, std::int64_t&) override { return *this; }
+  Fields& operator()(std::string_view, double&) override { return *this; }
+  Fields& operator()(std::string_view, bool&) override { return *this; }
+  Fields& operator()(std::string_view, std::string&) override { return *this; }
+  Fields& operator()(std::string_view, DType&) override { return *this; }
+  Fields& operator()(std::string_view, std::vector<std::int64_t>&) override { return *this; }
+  Fields& operator()(std::string_view, std::vector<double>&) override { return *this; }
+  Fields& operator()(std::string_view, Dim& value) override {
+    found |= value.symbolic();
+    return *this;
+  }
+  Fields& operator()(std::string_view, std::vector<Dim>& values) override {
+    for (const Dim value : values) found |= value.symbolic();
+    return *this;
+  }
+};
+
+Dim bound(Dim size, const Dim::Symbols& symbols) { return size.symbolic() ? Dim::parse(text(size), symbols) : size; }
+
+/// The op with what the symbols in its attributes stand for.
+std::shared_ptr<const Op> bound(const std::shared_ptr<const Op>& op, const Dim::Symbols& symbols) {
+  SymbolFinder finder;
+  fields(*op, finder);
+  if (!finder.found) return op;
+  std::shared_ptr<Op> out = make_op(op->name(), attributes(*op), symbols);
+  out->set_bodies({op->bodies().begin(), op->bodies().end()});
+  return out;
+}
+
+}  // namespace
+
+Tensors call(const Graph& graph, const Tensors& in) {
+  const Sizes sizes = sizes_of(graph, in);
+  const Dim::Symbols symbols = lookup(sizes);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const Type& wanted = graph.values[graph.inputs[i]].type;
+    for (int axis = 0; axis < wanted.shape.rank(); ++axis)
+      require(bound(wanted.shape[axis], symbols) == in[i].size(axis), "function: input ",
+              graph.values[graph.inputs[i]].name, " is ", in[i].type(), ", and the function takes ", wanted);
+  }
+  for (const auto& [a, b] : graph.unequal)
+    require(bound(a, symbols) != bound(b, symbols), "function: it was traced for sizes of which ", a, " is not ", b,
+            ", and both are ", bound(a, symbols));
+
+  Recorder* const recorder = Recorder::current();
+  std::vector<int> readers(graph.values.size());
+  for (const Graph::Node& node : graph.nodes)
+    for (const int value : node.in) ++readers[value];
+  for (const int value : graph.outputs) ++readers[value];
+  for (const Graph::Commit& commit : graph.commits) ++readers[commit.value];
+  Tensors now(graph.values.size());
+  const Device device = recorder ? recorder->graph.device : in.empty() ? graph.device : in[0].device();
+  for (std::size_t v = 0; v < now.size(); ++v) {
+    const Tensor& stored = graph.values[v].captured;
+    const bool elsewhere = stored && stored.value()->constant && stored.device() != device;
+    now[v] = elsewhere ? stored.to(device) : stored;
+    if (elsewhere) now[v].value()->constant = true;
+  }
+  for (std::size_t i = 0; i < in.size(); ++i) now[graph.inputs[i]] = in[i];
+  for (const Graph::Node& node : graph.nodes) {
+    Tensors operands;
+    for (const int value : node.in) operands.push_back(now[value]);
+    const std::size_t before = recorder ? recorder->graph.nodes.size() : 0;
+    const Tensors out = neurim::apply(sizes.empty() ? node.op : bound(node.op, symbols), operands);
+    if (recorder && !node.where.empty())
+      for (std::size_t n = before; n < recorder->graph.nodes.size(); ++n) recorder->graph.nodes[n].where = node.where;
+    for (std::size_t i = 0; i < out.size(); ++i) now[node.out[i]] = out[i];
+    for (const int value : node.in)
+      if (--readers[value] == 0 && !graph.values[value].captured) now[value] = {};
+  }
+  Tensors outputs;
+  for (const int value : graph.outputs) outputs.push_back(now[value]);
+  for (const Graph::Commit& commit : graph.commits) graph.values[commit.state].captured.assign(now[commit.value]);
+  return outputs;
+}
+
+Graph bound(const Graph& graph, const Types& in) {
+  Trace trace({.training = graph.training, .device = graph.device});
+  Tensors inputs;
+  for (std::size_t i = 0; i < in.size(); ++i)
+    inputs.push_back(trace.input(in[i], i < graph.inputs.size() ? graph.values[graph.inputs[i]].name : ""));
+  return trace.finish(call(graph, inputs));
+}
+
+}  // namespace neurim

@@ -1,0 +1,25 @@
+// A function as a model.
+#pragma once
+#include "neurim/function/function.h"
+#include "neurim/model/model.h"
+
+namespace neurim {
+
+/// A function of one input and one output as a layer: its parameters and states are the parts, under their names. It
+/// computes as it was traced: a batch norm keeps its statistics in training too.
+class FunctionLayer {
+ public:
+  /// Throws Error(usage) for another number of inputs or outputs.
+  explicit FunctionLayer(Function function);
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& x) const { return call(function_.graph, {x})[0]; }
+
+ private:
+  Function function_;
+  std::vector<std::pair<std::string, int>> stored_;  // parameters and states: names, and which values of the graph
+};
+
+/// The model of a function x(N,C,…) -> (N,classes), called `name`. Throws Error(usage) for another one.
+Model model_of(const Function& function, const std::string& name);
+
+}  // namespace neurim

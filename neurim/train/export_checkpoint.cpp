@@ -1,0 +1,93 @@
+#include "neurim/train/export_checkpoint.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "neurim/base/error.h"
+#include "neurim/base/json.h"
+#include "neurim/model/state.h"
+
+namespace neurim {
+
+namespace {
+
+Type input_type(const ModelConfig& config, bool dynamic) {
+  const Dim batch = dynamic ? Dim::symbol("batch") : Dim(1);
+  if (!config.sequence) {
+    const Preprocess& p = config.preprocess;
+    return {DType::f32, {batch, p.channels, p.height, p.width}};
+  }
+  const Dim time = dynamic ? Dim::symbol("time") : Dim(config.sequence->window);
+  if (config.task() == TaskKind::language) return {DType::i64, {batch, time}};
+  return {DType::f32, {batch, time, std::ssize(config.sequence->columns)}};
+}
+
+/// Makes the folders above a file and writes it; where that fails, folders that were made go again.
+template <class Write>
+void write_below_new_folders(const fs::path& path, const Write& write) {
+  std::error_code error;
+  std::vector<fs::path> missing;  // folders, innermost first
+  for (fs::path folder = path.parent_path(); !folder.empty() && !fs::exists(folder, error);
+       folder = folder.parent_path())
+    missing.push_back(folder);
+  try {
+    if (!missing.empty()) make_folder(missing.front());
+    write();
+  } catch (...) {
+    for (const fs::path& folder : missing) fs::remove(folder, error);  // only if it is empty
+    throw;
+  }
+}
+
+}  // namespace
+
+fs::path export_path(const Checkpoint& checkpoint, std::string_view ending) {
+  // "timm/resnet18"
+  if (checkpoint.path.empty()) return text(fs::path(checkpoint.config.model).filename().string(), '.', ending);
+  const std::string name = checkpoint.path.filename().string();  // "best.safetensors", "model.safetensors.index.json"
+  const fs::path file = text(name.substr(0, std::min(name.find(".safetensors"), name.rfind('.'))), '.', ending),
+                 folder = checkpoint.path.parent_path();
+  return folder.filename() == "weights" ? folder.parent_path() / "export" / file : folder / file;
+}
+
+Function function_of(const Checkpoint& checkpoint, bool dynamic) {
+  const ModelConfig& config = checkpoint.config;
+  named_parameters(checkpoint.model);  // for the names, where nothing has given them yet
+  return trace_function(
+      [&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {{"input", input_type(config, dynamic)}},
+      {config.task() == TaskKind::forecast ? "forecast" : "logits"}, metadata_of(config), device_of(checkpoint.model));
+}
+
+OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options) {
+  const ModelConfig& config = checkpoint.config;
+  const Preprocess& p = config.preprocess;
+  options.metadata = {{"task", names_of(config.task()).task}, {"model", config.model}};
+  if (config.sequence) {
+    options.metadata["window"] = text(config.sequence->window);
+  } else {
+    options.metadata["imgsz"] = text('[', p.height, ", ", p.width, ']');
+    options.metadata["preprocess"] = p.json();
+  }
+  if (config.task() == TaskKind::forecast) {
+    options.metadata["columns"] = JsonText(config.sequence->columns).line();
+    options.metadata["target"] = config.sequence->target;
+  } else {
+    options.metadata["names"] = JsonText(config.class_names).line();
+  }
+  if (config.multi_label()) options.metadata["thresholds"] = JsonText(config.thresholds).line();
+  if (!std::isnan(config.reject_threshold)) options.metadata["reject_threshold"] = text(config.reject_threshold);
+  return onnx_of(function_of(checkpoint, options.dynamic_batch), path, options);
+}
+
+OnnxExport export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options) {
+  const OnnxExport files = onnx_of(checkpoint, path, options);
+  write_below_new_folders(path, [&] { files.write(); });
+  return files;
+}
+
+void export_function(const Checkpoint& checkpoint, const fs::path& path, bool dynamic) {
+  const Function function = function_of(checkpoint, dynamic);
+  write_below_new_folders(path, [&] { write_function(function, path); });
+}
+
+}  // namespace neurim
