@@ -68,6 +68,8 @@ TEST(Dim, WhatDependsOnSymbolsIsNoNumber) {
   EXPECT_THROW((void)(batch < steps), Error);
   EXPECT_TRUE(steps.may_be_positive() && (steps - 5).may_be_positive());
   EXPECT_FALSE((-steps).may_be_positive());
+  EXPECT_THROW((void)((steps - 5) / batch >= 0), Error);  // floor((1-5)/4) is -1
+  EXPECT_TRUE((steps + 5) / batch >= 0);
 }
 
 TEST(Dim, AssumptionsAreKept) {
@@ -94,6 +96,10 @@ TEST(Dim, BadTextsAreRefused) {
   std::string product = "batch";
   for (int i = 0; i < 100; ++i) product += "*batch";
   EXPECT_THROW(Dim::parse(product), Error);
+  const Dim large = std::int64_t{1} << 61;
+  EXPECT_THROW(large * 4, Error);
+  EXPECT_THROW(large + large + large + large, Error);
+  EXPECT_THROW(large / 0, Error);
 }
 
 }  // namespace

@@ -270,6 +270,70 @@ TEST(ControlFlow, LoopIsTheUnrolledGraph) {
   EXPECT_TRUE(identical(looped({x})[0], plan(unrolled, {kRow})({x})[0]));
 }
 
+// What is decided when a plan is made has the shapes of what runs, and its weights are those of the plan.
+TEST(ControlFlow, DecidedBodiesArePartsOfAPlan) {
+  const Tensor weight = Tensor::from(Shape{3}, std::vector<float>{1, 2, 4});
+  const Body whole = body({kRow}, [&](const Tensors& in) -> Tensors { return {in[0] * weight}; }),
+             part = body({kRow}, [](const Tensors& in) -> Tensors { return {slice(in[0], {0}, {2})}; });
+  const auto chosen = [&](bool first) {
+    return plan(
+        [&](const Tensors& in) -> Tensors {
+          const Tensor y = if_else(flag(first), whole, part, {in[0]})[0];
+          return {reshape(y + 1.0, {y.size(0), 1})};
+        },
+        {kRow}, {.freeze = true});
+  };
+  const Tensor x = Tensor::full(kRow, 1);
+  const Plan first = chosen(true), second = chosen(false);
+  EXPECT_EQ(first({x})[0].values<double>(), (std::vector<double>{2, 3, 5}));
+  EXPECT_EQ(second({x})[0].values<double>(), (std::vector<double>{2, 2}));
+  const std::vector<float> others{0, 0, 0};
+  weight.write(others.data());
+  EXPECT_EQ(first({x})[0].values<double>(), (std::vector<double>{2, 3, 5})) << "weights of a body are frozen too";
+
+  const Body kept = body({kCount, kFlag, kRow},
+                         [](const Tensors& in) -> Tensors { return {in[1], in[2] * 2.0, in[2]}; });
+  const Plan looped = plan([&](const Tensors& in) { return loop(count(3), flag(true), {in[0]}, kept); }, {kRow});
+  const Tensors out = looped({x});
+  EXPECT_EQ(out[0].values<double>(), (std::vector<double>{8, 8, 8}));
+  EXPECT_EQ(out[1].values<double>(), (std::vector<double>{1, 1, 1, 2, 2, 2, 4, 4, 4}));
+
+  // Read op by op, a size that follows from data is known to the ops after it.
+  const Function function = trace_function(
+      [&](const Tensors& in) -> Tensors {
+        const Tensor y = if_else(in[0], whole, part, {in[1]})[0];
+        return {reshape(y, {y.size(0), 1})};
+      },
+      {{"flag", kFlag}, {"x", kRow}}, {"y"});
+  EXPECT_EQ(function({flag(false), x})[0].shape(), (Shape{2, 1}));
+  EXPECT_EQ(function({flag(true), x})[0].shape(), (Shape{3, 1}));
+}
+
+// All states become what they are to become at once.
+TEST(Functions, CommitsReadTheOldValues) {
+  const Tensor now = Tensor::full(kRow, 1), before = Tensor::full(kRow, 0);
+  const auto step = [&](const Tensors& in) -> Tensors {
+    const Tensor y = now + in[0];
+    before.assign(now);
+    now.assign(in[0]);
+    return {y};
+  };
+  const Function function = trace_function(step, {{"x", kRow}}, {"y"});
+  EXPECT_EQ(reread(function.graph, function.graph.text()).graph.text(), function.graph.text());
+  const auto expect = [&](double old, double recent) {
+    EXPECT_EQ(before.values<double>(), std::vector<double>(3, old));
+    EXPECT_EQ(now.values<double>(), std::vector<double>(3, recent));
+  };
+  function({Tensor::full(kRow, 2)});
+  expect(1, 2);
+  call(reread(function.graph, function.graph.text()).graph, {Tensor::full(kRow, 3)});
+  expect(2, 3);
+  plan(function.graph, {kRow})({Tensor::full(kRow, 4)});
+  expect(3, 4);
+  plan(step, {kRow})({Tensor::full(kRow, 5)});
+  expect(4, 5);
+}
+
 TEST(ControlFlow, BodiesThatDoNotFitAreRefused) {
   const Body one = body({kRow}, [](const Tensors& in) -> Tensors { return {in[0]}; }),
              two = body({kRow}, [](const Tensors& in) -> Tensors { return {in[0], in[0]}; });
@@ -281,6 +345,10 @@ TEST(ControlFlow, BodiesThatDoNotFitAreRefused) {
   EXPECT_TRUE(
       contains(traced([&](const Tensors& in) { return if_else(in[1], one, one, {in[1]}); }), "the condition is"));
   EXPECT_TRUE(contains(traced([&](const Tensors& in) { return loop(count(1), in[0], {in[1]}, one); }), "inputs"));
+  const Body condition = body({kCount, kFlag, kRow}, [](const Tensors& in) -> Tensors { return {in[1]}; });
+  const Tensor x = uniform({3}, 0, 1, 1);
+  EXPECT_TRUE(contains(message([&] { loop(count(1), flag(true), {x}, condition); }), "the body gives 1 values"));
+  EXPECT_TRUE(contains(message([&] { loop(count(1), flag(true), {x}, one); }), "takes 1 inputs, got 3"));
 }
 
 // --- text and files
@@ -318,12 +386,17 @@ TEST(GraphText, FaultsNameTheirLine) {
            {"%0 f32(2) = sum($x) {axes=[one]}", "axes cannot be 'one'"},
            {"%0 f32(2,3) = relu($x)\n%0 f32(2,3) = relu($x)", "there is a value %0 already"},
            {"%0 f32(2,3) = if(w)", "there is no body"},
+           {"%0 f32(1) = loop() {carried=-2}\nbody\nend", "carried values"},
+           {"%0 f32(1) = loop($x, w) {carried=9223372036854775806}\nbody\nend", "carried values"},
+           {"input z f32((a+b)*(c+d)*(e+f)*(g+h)*(i+j)*(k+l)*(m+n)*(o+p))", "terms"},
+           {"input z f32(4000000000*4000000000)", "63 bits"},
+           {"constant c f32(3)\ncommit c = w", "no parameter and no state"},
            {"what", "'what' begins no line"},
            {"end", "there is no body to end"},
            {"input z f32(2,-3)", "below 0"},
            {"input z f99(2)", "is no type"},
            {"input z f32(9223372036854775807,4)", "line 3"},
-           {"commit $x = w", "assign"},
+           {"commit $x = w", "no parameter and no state"},
            {"unequal batch 4*", "no expression"}}) {
     const std::string said = refused(head + line);
     EXPECT_TRUE(contains(said, what) && contains(said, "graph: line ")) << line << ": " << said;

@@ -70,6 +70,12 @@ class Functions(unittest.TestCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("function: input input is f32(2,1,28,28), and the function takes f32(1,1,28,28)", refused.stderr)
 
+    def test_a_model_without_labels(self):
+        file = self.root / "plain.neurim"
+        self.events("export", "lenet5", "format=neurim", f"output={file}")
+        prediction = self.events("predict", f"model={file}", f"source={self.root}/photos/dark/0.png")[0]
+        self.assertIn(prediction["predictions"][0]["label"], [str(i) for i in range(10)])
+
     def test_faults(self):
         for words, code, said in ((["export", self.trained, "format=tf"], 2, "known are onnx, neurim"),
                                   (["export", self.trained, "format=neurim", "opset=18"], 2, "opset: is for format=onnx"),

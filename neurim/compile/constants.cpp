@@ -8,7 +8,6 @@
 
 #include "neurim/base/sha256.h"
 #include "neurim/base/text.h"
-#include "neurim/base/xxh64.h"
 #include "neurim/graph/value.h"
 
 namespace neurim {
@@ -75,6 +74,12 @@ class Made {
   std::size_t most_ = 64;  // entries after which dead ones are dropped
 };
 
+std::string digest_of(std::span<const std::byte> bytes) {
+  Sha256 digest;
+  digest.add(bytes);
+  return digest.hex();
+}
+
 std::shared_ptr<const Origin> origin_of(const std::string& what, const Tensors& of) {
   auto origin = std::make_shared<Origin>();
   origin->key = what;
@@ -89,11 +94,7 @@ std::shared_ptr<const Origin> origin_of(const std::string& what, const Tensors& 
       origin->of.push_back(value.storage);
     }
   }
-  if (origin->key.size() > kLongKey) {
-    Sha256 digest;
-    digest.add(std::as_bytes(std::span(origin->key)));
-    origin->key = digest.hex();
-  }
+  if (origin->key.size() > kLongKey) origin->key = digest_of(std::as_bytes(std::span(origin->key)));
   const auto before = [](const auto& a, const auto& b) { return a.owner_before(b); };
   const auto same = [&](const auto& a, const auto& b) { return !before(a, b) && !before(b, a); };
   std::sort(origin->of.begin(), origin->of.end(), before);
@@ -121,11 +122,8 @@ Tensor shared_by_content(const Tensor& tensor) {
   if (tensor.value()->origin) return tensor;
   std::vector<std::byte> data(bytes(tensor.type()));
   tensor.read(data.data());
-  const std::string what = text("data ", tensor.type(), ' ', tensor.device(), ' ', xxh64_hex(data));
-  const Tensor known = shared_constants(what, {}, [&] { return Tensors{snapshot(tensor)}; })[0];
-  std::vector<std::byte> others(data.size());
-  known.read(others.data());
-  return data == others ? known : tensor;
+  const std::string what = text("data ", tensor.type(), ' ', tensor.device(), ' ', digest_of(data));
+  return shared_constants(what, {}, [&] { return Tensors{snapshot(tensor)}; })[0];
 }
 
 }  // namespace neurim

@@ -166,7 +166,7 @@ Plan plan(const Graph& graph, const Types& inputs, const PlanOptions& options) {
 struct Compiled::Signature {
   Types types;
   std::mutex planning;
-  std::optional<Plan> first;  ///< what plan_for gives
+  std::optional<Plan> first;  ///< what plan_for gives; calls run forks of it
   std::mutex mutex;           ///< of the list
   std::vector<Plan> idle;     ///< forks that no call runs
 };
@@ -201,10 +201,7 @@ std::shared_ptr<Compiled::Signature> Compiled::signature(const Types& inputs) {
     found = signatures_.back();
   }
   const std::lock_guard lock(found->planning);
-  if (!found->first) {
-    found->first = plan(function_, inputs, options_);
-    found->idle.push_back(*found->first);
-  }
+  if (!found->first) found->first = plan(function_, inputs, options_);
   return found;
 }
 

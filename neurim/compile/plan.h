@@ -91,8 +91,8 @@ class Compiled {
   Compiled(std::function<Tensors(Tensors)> function, const PlanOptions& options, std::size_t most = 16);
   Compiled(const struct Graph& graph, const PlanOptions& options, std::size_t most = 16);  ///< the same of a graph
   Tensors operator()(const Tensors& in);  ///< runs the plan of these types; fresh results
-  /// The plan of these types, made when first asked for. It runs for one thread at a time; a call of the operator may
-  /// be what runs it.
+  /// The plan of these types, made when first asked for. It runs for one thread at a time, and not while others call
+  /// the operator.
   Plan plan_for(const Types& inputs);
   std::size_t size() const;  ///< how many signatures are kept
 

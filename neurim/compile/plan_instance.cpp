@@ -52,13 +52,14 @@ void PlanInstance::resolve() {
   std::set<const Value*> assigned;
   for (const Graph::Commit& commit : program->graph.commits)
     assigned.insert(program->graph.values[commit.state].captured.value());
-  const auto follow = [&](const Tensor& tensor, const Layout& layout) {
-    states.push_back({tensor.value(), tensor.value()->epoch, layout, assigned.count(tensor.value()) > 0});
+  const auto follow = [&](const Tensor& tensor, const Layout& layout, bool changes) {
+    states.push_back({tensor.value(), tensor.value()->epoch, layout, changes});
   };
   for (const Slot& slot : program->slots)
-    if (slot.place == Slot::stored && slot.tensor && !slot.tensor.value()->constant) follow(slot.tensor, slot.layout);
-  for (const Tensor& tensor : inputs) follow(tensor, {});
-  for (const Tensor& tensor : outputs) follow(tensor, {});
+    if (slot.place == Slot::stored && slot.tensor && !slot.tensor.value()->constant)
+      follow(slot.tensor, slot.layout, assigned.count(slot.tensor.value()) > 0);
+  for (const Tensor& tensor : inputs) follow(tensor, {}, true);
+  for (const Tensor& tensor : outputs) follow(tensor, {}, true);
   calls.clear();
   pointers.clear();
   for (const Task& task : program->tasks) {
@@ -89,7 +90,7 @@ void PlanInstance::follow_states() {
     const std::string_view name = state.value->name;
     require(state.value->device == options.device, "plan: ", name.empty() ? "a state" : name, " was placed on ",
             state.value->device, " after it was planned for ", options.device, "; plan again, or place it back");
-    if (state.changes) about_to_change(*state.value);
+    if (state.changes) about_to_change(*state.value);  // before its epoch is compared
     moved |= state.value->epoch != state.epoch;
     repacked |= state.value->layout != state.layout;
   }

@@ -54,6 +54,8 @@ class Storage {
   std::size_t bytes() const { return bytes_; }  ///< as asked for
   /// Whoever changes the data of a stored tensor counts it up, so that what was made of them is known to be old.
   std::uint64_t version = 0;
+  /// Held by those that need the data as they are now, so that whoever changes them makes a copy first; null: nobody.
+  std::shared_ptr<void> frozen;
 
  private:
   Device device_;

@@ -18,6 +18,9 @@ namespace {
 using Product = std::vector<std::string>;            // of symbols and floors, sorted
 using Polynomial = std::map<Product, std::int64_t>;  // without zeros
 
+// What a file may make of them is bounded.
+constexpr std::size_t kMostTerms = 100, kMostParts = 16, kMostBytes = std::size_t{64} << 20;
+
 std::string text_of(const Polynomial& polynomial) {
   std::vector<std::pair<Product, std::int64_t>> terms(polynomial.begin(), polynomial.end());
   std::stable_sort(terms.begin(), terms.end(),
@@ -48,12 +51,22 @@ void add(Polynomial& to, const Product& product, std::int64_t factor) {
 
 bool is_floor(const std::string& part) { return part.back() == ')'; }
 
-/// The greatest number that the polynomial is known not to fall below, symbols being at least 1 and floors 0.
-std::optional<std::int64_t> least(const Polynomial& polynomial) {
+std::optional<std::int64_t> least(Dim size);
+
+/// Whether a floor is known to be 0 or more.
+bool known_positive(const std::string& part) {
+  const auto fraction = Dim::floor_of(part);
+  if (!fraction) return true;  // a symbol
+  const auto dividend = least(fraction->first), divisor = least(fraction->second);
+  return dividend && divisor && *dividend >= 0 && *divisor > 0;
+}
+
+/// The greatest number that the size is known not to fall below, symbols being at least 1.
+std::optional<std::int64_t> least(Dim size) {
   std::int64_t sum = 0;
-  for (const auto& [product, factor] : polynomial) {
-    if (factor < 0 && !product.empty()) return std::nullopt;
-    if (std::none_of(product.begin(), product.end(), is_floor)) sum += factor;
+  for (const auto& [factor, parts] : size.terms()) {
+    if (!parts.empty() && (factor < 0 || !std::all_of(parts.begin(), parts.end(), known_positive))) return std::nullopt;
+    if (std::none_of(parts.begin(), parts.end(), is_floor)) sum += factor;
   }
   return sum;
 }
@@ -72,6 +85,7 @@ struct Expressions {
   std::mutex mutex;
   std::deque<Entry> entries;  // a deque: references stay valid
   std::map<std::string, std::size_t> numbers;
+  std::size_t bytes = 0;  // about what they take
 
   static Expressions& all() {
     static Expressions& expressions = *new Expressions;
@@ -98,6 +112,11 @@ struct Expressions {
     const std::lock_guard lock(self.mutex);
     std::string text = text_of(polynomial);
     const auto [at, added] = self.numbers.emplace(text, self.entries.size());
+    if (added && self.bytes + 2 * at->first.size() > kMostBytes) {
+      self.numbers.erase(at);
+      fail(Fault::resource, "size: the expressions of symbols take ", kMostBytes, " bytes already");
+    }
+    if (added) self.bytes += 2 * at->first.size() + 100;
     if (added) self.entries.push_back({std::move(polynomial), std::move(text)});
     Dim out;
     out.code_ = Dim::kLeast - 1 - static_cast<std::int64_t>(at->second);
@@ -209,7 +228,7 @@ Dim Dim::parse(std::string_view text, const Symbols& symbols) { return Reader(te
 
 bool Dim::may_be_positive() const {
   if (!symbolic()) return code_ > 0;
-  const std::optional<std::int64_t> below = least(Expressions::of(-*this));
+  const std::optional<std::int64_t> below = least(-*this);
   return !below || *below < 0;
 }
 
@@ -221,7 +240,7 @@ std::vector<Dim::Term> Dim::terms() const {
 
 std::optional<std::pair<Dim, Dim>> Dim::floor_of(std::string_view part) { return Reader(part, symbol).floored(); }
 
-void Dim::throw_too_small() { fail(Fault::usage, "size: a number below -2^62"); }
+void Dim::throw_out_of_range() { fail(Fault::usage, "size: a number outgrows 63 bits, or is divided by 0"); }
 
 void Dim::throw_symbolic() const {
   fail(Fault::usage, "the size ", *this,
@@ -232,6 +251,7 @@ void Dim::throw_symbolic() const {
 Dim Dim::sum(Dim a, Dim b, std::int64_t factor) {
   Polynomial out = Expressions::of(a);
   for (const auto& [product, of_b] : Expressions::of(b)) add(out, product, times(factor, of_b));
+  require(out.size() <= kMostTerms, "size: an expression of more than ", kMostTerms, " terms");
   return Expressions::dim(std::move(out));
 }
 
@@ -243,8 +263,9 @@ Dim Dim::product(Dim a, Dim b) {
       Product both = product;
       both.insert(both.end(), other.begin(), other.end());
       std::sort(both.begin(), both.end());
-      require(both.size() <= 64, "size: a product of more than 64 symbols");
+      require(both.size() <= kMostParts, "size: a product of more than ", kMostParts, " symbols");
       add(out, both, times(of_a, of_b));
+      require(out.size() <= kMostTerms, "size: an expression of more than ", kMostTerms, " terms");
     }
   return Expressions::dim(std::move(out));
 }
@@ -286,14 +307,14 @@ Dim Dim::quotient(Dim a, Dim b) {
 }
 
 bool Dim::assumed_equal(Dim a, Dim b) {
-  const std::optional<std::int64_t> above = least(Expressions::of(a - b)), below = least(Expressions::of(b - a));
+  const std::optional<std::int64_t> above = least(a - b), below = least(b - a);
   if ((above && *above > 0) || (below && *below > 0)) return false;
   if (assumptions) assumptions->emplace(std::pair{text(a), text(b)}, std::pair{a, b});
   return false;
 }
 
 bool Dim::known_less(Dim a, Dim b) {
-  const std::optional<std::int64_t> more = least(Expressions::of(b - a)), less = least(Expressions::of(a - b));
+  const std::optional<std::int64_t> more = least(b - a), less = least(a - b);
   if (more && *more > 0) return true;
   if (less && *less >= 0) return false;
   fail(Fault::usage, "whether ", a, " or ", b, " is the larger size is not known here; give inputs of known sizes");

@@ -14,15 +14,16 @@
 namespace neurim {
 
 /// A number, or an expression of symbols, each of which stands for a number from 1 on: "batch", "4*batch+1",
-/// "floor((time+1)/2)". Two expressions are equal where they are the same polynomial of symbols and floors. Converting
-/// a symbolic one to a number throws Error(usage).
+/// "floor((time+1)/2)". Arithmetic that leaves the range of numbers throws Error(usage), as dividing by 0 does. Two
+/// expressions are equal where they are the same polynomial of symbols and floors. Converting a symbolic one to a
+/// number throws Error(usage).
 class Dim {
  public:
   constexpr Dim() = default;  ///< 0
   /// A number of at least -2^62.
   template <std::integral T>
   constexpr Dim(T number) : code_(static_cast<std::int64_t>(number)) {
-    if (symbolic()) throw_too_small();
+    if (symbolic()) throw_out_of_range();
   }
   static Dim symbol(std::string_view name);  ///< letters, digits, underscores and dots, no digit first
   /// What a symbol stands for.
@@ -38,15 +39,38 @@ class Dim {
   }
 
   /// The sum.
-  friend constexpr Dim operator+(Dim a, Dim b) { return both(a, b) ? Dim(a.code_ + b.code_) : sum(a, b, 1); }
+  friend constexpr Dim operator+(Dim a, Dim b) {
+    if (!both(a, b)) return sum(a, b, 1);
+    std::int64_t number = 0;
+    if (__builtin_add_overflow(a.code_, b.code_, &number)) throw_out_of_range();
+    return number;
+  }
   /// The difference.
-  friend constexpr Dim operator-(Dim a, Dim b) { return both(a, b) ? Dim(a.code_ - b.code_) : sum(a, b, -1); }
+  friend constexpr Dim operator-(Dim a, Dim b) {
+    if (!both(a, b)) return sum(a, b, -1);
+    std::int64_t number = 0;
+    if (__builtin_sub_overflow(a.code_, b.code_, &number)) throw_out_of_range();
+    return number;
+  }
   /// The product.
-  friend constexpr Dim operator*(Dim a, Dim b) { return both(a, b) ? Dim(a.code_ * b.code_) : product(a, b); }
+  friend constexpr Dim operator*(Dim a, Dim b) {
+    if (!both(a, b)) return product(a, b);
+    std::int64_t number = 0;
+    if (__builtin_mul_overflow(a.code_, b.code_, &number)) throw_out_of_range();
+    return number;
+  }
   /// Of expressions the floor, of numbers as C++ has it.
-  friend constexpr Dim operator/(Dim a, Dim b) { return both(a, b) ? Dim(a.code_ / b.code_) : quotient(a, b); }
+  friend constexpr Dim operator/(Dim a, Dim b) {
+    if (!both(a, b)) return quotient(a, b);
+    if (b.code_ == 0) throw_out_of_range();
+    return a.code_ / b.code_;
+  }
   /// What the division leaves.
-  friend constexpr Dim operator%(Dim a, Dim b) { return both(a, b) ? Dim(a.code_ % b.code_) : a - a / b * b; }
+  friend constexpr Dim operator%(Dim a, Dim b) {
+    if (!both(a, b)) return a - a / b * b;
+    if (b.code_ == 0) throw_out_of_range();
+    return a.code_ % b.code_;
+  }
   /// The opposite.
   friend constexpr Dim operator-(Dim a) { return Dim(0) - a; }
   Dim& operator+=(Dim b) { return *this = *this + b; }  ///< adds
@@ -121,7 +145,7 @@ class Dim {
   friend struct Expressions;
   static constexpr std::int64_t kLeast = -(std::int64_t{1} << 62);  // smaller codes number expressions
   static constexpr bool both(Dim a, Dim b) { return !a.symbolic() && !b.symbolic(); }
-  [[noreturn]] static void throw_too_small();
+  [[noreturn]] static void throw_out_of_range();
   [[noreturn]] void throw_symbolic() const;
   static Dim sum(Dim a, Dim b, std::int64_t factor);
   static Dim product(Dim a, Dim b);

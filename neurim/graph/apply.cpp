@@ -118,7 +118,7 @@ Tensors apply(std::shared_ptr<const Op> op, const Tensors& in) {
   for (std::size_t i = 0; i < in.size(); ++i)
     if (!in[i]) fail_at(in, Fault::usage, text(op->name(), ": input ", i, " is undefined"));
   Recorder* recorder = Recorder::current();
-  if (!recorder && !op->bodies().empty()) return op->decompose(in);  // types may follow from data
+  if (!op->bodies().empty() && (!recorder || op->decided(in))) return op->decompose(in);  // types may follow from data
   Types out = infer(*op, in);
   if (!recorder) {
     require(std::none_of(in.begin(), in.end(), [](const Tensor& t) { return t.traced(); }), op->name(),

@@ -73,16 +73,34 @@ Dim bound(Dim size, const Dim::Symbols& symbols) { return size.symbolic() ? Dim:
 std::shared_ptr<const Op> bound(const std::shared_ptr<const Op>& op, const Dim::Symbols& symbols) {
   SymbolFinder finder;
   fields(*op, finder);
-  if (!finder.found) return op;
+  if (!finder.found && op->bodies().empty()) return op;
   std::shared_ptr<Op> out = make_op(op->name(), attributes(*op), symbols);
   out->set_bodies({op->bodies().begin(), op->bodies().end()});
+  out->renew_symbols();
   return out;
+}
+
+/// Adds what symbols of a result stand for that follow from data.
+void learn(Sizes& sizes, const Type& said, const Type& is) {
+  for (int axis = 0; axis < said.shape.rank() && axis < is.shape.rank(); ++axis)
+    if (const Dim size = said.shape[axis]; size.symbolic()) {
+      const std::vector<Dim::Term> terms = size.terms();
+      if (terms.size() == 1 && terms[0].factor == 1 && terms[0].parts.size() == 1 && !Dim::floor_of(terms[0].parts[0]))
+        sizes.emplace(terms[0].parts[0], is.shape[axis]);
+    }
+}
+
+/// Where ops run: the first of the inputs that is not in host memory says it.
+Device device_of(const Tensors& in) {
+  for (const Tensor& tensor : in)
+    if (tensor.device() != Device{}) return tensor.device();
+  return {};
 }
 
 }  // namespace
 
 Tensors call(const Graph& graph, const Tensors& in) {
-  const Sizes sizes = sizes_of(graph, in);
+  Sizes sizes = sizes_of(graph, in);
   const Dim::Symbols symbols = lookup(sizes);
   for (std::size_t i = 0; i < in.size(); ++i) {
     const Type& wanted = graph.values[graph.inputs[i]].type;
@@ -101,7 +119,7 @@ Tensors call(const Graph& graph, const Tensors& in) {
   for (const int value : graph.outputs) ++readers[value];
   for (const Graph::Commit& commit : graph.commits) ++readers[commit.value];
   Tensors now(graph.values.size());
-  const Device device = recorder ? recorder->graph.device : in.empty() ? graph.device : in[0].device();
+  const Device device = recorder ? recorder->graph.device : in.empty() ? graph.device : device_of(in);
   for (std::size_t v = 0; v < now.size(); ++v) {
     const Tensor& stored = graph.values[v].captured;
     const bool elsewhere = stored && stored.value()->constant && stored.device() != device;
@@ -113,16 +131,26 @@ Tensors call(const Graph& graph, const Tensors& in) {
     Tensors operands;
     for (const int value : node.in) operands.push_back(now[value]);
     const std::size_t before = recorder ? recorder->graph.nodes.size() : 0;
-    const Tensors out = neurim::apply(sizes.empty() ? node.op : bound(node.op, symbols), operands);
+    const Tensors out = neurim::apply(bound(node.op, symbols), operands);
     if (recorder && !node.where.empty())
       for (std::size_t n = before; n < recorder->graph.nodes.size(); ++n) recorder->graph.nodes[n].where = node.where;
-    for (std::size_t i = 0; i < out.size(); ++i) now[node.out[i]] = out[i];
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      now[node.out[i]] = out[i];
+      learn(sizes, graph.values[node.out[i]].type, out[i].type());
+    }
     for (const int value : node.in)
       if (--readers[value] == 0 && !graph.values[value].captured) now[value] = {};
   }
   Tensors outputs;
   for (const int value : graph.outputs) outputs.push_back(now[value]);
-  for (const Graph::Commit& commit : graph.commits) graph.values[commit.state].captured.assign(now[commit.value]);
+  Tensors next;  // all before the first is assigned: one may be the old value of another
+  for (const Graph::Commit& commit : graph.commits) {
+    const Tensor& value = now[commit.value];
+    next.push_back(recorder                              ? recorder->handle(recorder->read(value))
+                   : graph.values[commit.value].captured ? value.clone()
+                                                         : value);
+  }
+  for (std::size_t i = 0; i < next.size(); ++i) graph.values[graph.commits[i].state].captured.assign(next[i]);
   return outputs;
 }
 

@@ -157,6 +157,7 @@ class Lines {
     try {
       step();
     } catch (const Error& error) {
+      if (error.fault() == Fault::resource) throw;
       const std::string_view said = error.what();
       if (starts_with(said, "graph: line ")) throw;
       bad(said);
@@ -204,6 +205,9 @@ class Parser {
       lines_.at_line([&] { line(trace, outputs, names); });
     }
     if (!ended) lines_.bad("the text ends inside a body");
+    lines_.at_line([&] {
+      for (const auto& [state, next] : commits_) state.assign(next);
+    });
     Graph graph = trace.finish(outputs);
     graph.unequal = unequal_;
     return {std::move(graph), std::move(names)};
@@ -230,13 +234,16 @@ class Parser {
       unequal_.emplace_back(a, Dim::parse(lines_.rest()));
     } else if (what == "commit") {
       const Tensor& state = value(lines_.word());
+      require(!state.traced() && !state.value()->constant, "commit: what takes the value is no parameter and no state");
       if (lines_.word() != "=") lines_.bad("there is no '='");
-      state.assign(value(lines_.rest()));
+      Recorder& recorder = *Recorder::current();
+      commits_.emplace_back(state, recorder.handle(recorder.read(value(lines_.rest()))));
     } else if (what == "output") {
-      const std::size_t equals = lines_.rest().find(" = ");
-      names.push_back(equals == std::string_view::npos ? text("output_", outputs.size())
-                                                       : unquoted(lines_.until(" = ")));
-      outputs.push_back(value(lines_.rest()));
+      const std::string_view first = lines_.word();
+      const bool named = !lines_.rest().empty();
+      if (named && lines_.word() != "=") lines_.bad("there is no '='");
+      names.push_back(named ? unquoted(first) : text("output_", outputs.size()));
+      outputs.push_back(value(named ? lines_.rest() : first));
     } else {
       lines_.bad(text("'", what, "' begins no line"));
     }
@@ -296,6 +303,7 @@ class Parser {
   const int depth_;
   std::map<std::string, Tensor, std::less<>> values_;
   std::vector<std::pair<Dim, Dim>> unequal_;
+  std::vector<std::pair<Tensor, Tensor>> commits_;  // states and what they become
 };
 
 }  // namespace

@@ -149,6 +149,10 @@ class Op : public std::enable_shared_from_this<Op> {
   virtual std::span<const std::shared_ptr<const struct Graph>> bodies() const { return {}; }
   /// Sets them, as many as there are.
   virtual void set_bodies(std::vector<std::shared_ptr<const struct Graph>> /*graphs*/) {}
+  /// Of one with bodies: whether it is known already what they do, so that decompose() may take its place in a trace.
+  virtual bool decided(std::span<const Tensor> /*in*/) const { return false; }
+  /// Gives sizes that follow from data symbols of their own, for one more node of the op.
+  virtual void renew_symbols() {}
   virtual std::vector<Sample> samples() const = 0;  ///< tests, benchmarks, docs, ONNX round trip
 };
 

@@ -57,6 +57,7 @@ Graph pruned(const Graph& graph) {
 Graph rewrite(const Graph& graph, const Visit& visit) {
   Trace trace({.training = graph.training, .device = graph.device});
   Recorder& recorder = *Recorder::current();
+  for (const auto& pair : graph.unequal) recorder.unequal.emplace(std::pair{text(pair.first), text(pair.second)}, pair);
   Tensors now(graph.values.size());
   for (std::size_t v = 0; v < graph.values.size(); ++v)
     if (graph.values[v].captured) now[v] = graph.values[v].captured;
@@ -78,7 +79,9 @@ Graph rewrite(const Graph& graph, const Visit& visit) {
       now[node.out[i]] = out[i];
     }
   }
-  for (const auto& commit : graph.commits) recorder.assign(graph.values[commit.state].captured, now[commit.value]);
+  Tensors next;  // all before the first is assigned: one may be the old value of another
+  for (const auto& commit : graph.commits) next.push_back(recorder.handle(recorder.read(now[commit.value])));
+  for (std::size_t i = 0; i < next.size(); ++i) recorder.assign(graph.values[graph.commits[i].state].captured, next[i]);
   Tensors outputs;
   for (int value : graph.outputs) outputs.push_back(now[value]);
   return pruned(trace.finish(outputs));

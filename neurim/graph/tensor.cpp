@@ -186,7 +186,8 @@ void Tensor::assign(const Tensor& next) const {
 
 void about_to_change(Value& value) {
   value.origin = {};
-  if (value.storage.use_count() == 1) {
+  value.frozen = {};
+  if (value.storage->frozen.use_count() <= 1) {
     ++value.storage->version;
     return;
   }
@@ -201,6 +202,8 @@ void about_to_change(Value& value) {
 Tensor snapshot(const Tensor& tensor) {
   auto value = std::make_shared<Value>(stored(tensor, "snapshot"));
   value->constant = true;
+  if (!value->storage->frozen) value->storage->frozen = std::make_shared<char>();
+  value->frozen = value->storage->frozen;
   return Tensor(std::move(value));
 }
 

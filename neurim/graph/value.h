@@ -26,6 +26,7 @@ struct Value {
   /// Whoever replaces `storage` or `layout` counts it up, so that plans that hold the old pointer notice.
   std::uint64_t epoch = 0;
 
+  std::shared_ptr<void> frozen;          ///< Storage::frozen, of one that needs the data as they are
   std::shared_ptr<const Origin> origin;  ///< of a constant that a plan has made; else null
 
   bool constant = false;   ///< made inside a trace: its data never change and may be folded

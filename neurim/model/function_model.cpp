@@ -1,5 +1,7 @@
 #include "neurim/model/function_model.h"
 
+#include <algorithm>
+
 #include "neurim/base/error.h"
 #include "neurim/graph/value.h"
 
@@ -9,18 +11,25 @@ FunctionLayer::FunctionLayer(Function function) : function_(std::move(function))
   const Graph& graph = function_.graph;
   require(graph.inputs.size() == 1 && graph.outputs.size() == 1, "function: it has ", graph.inputs.size(),
           " inputs and ", graph.outputs.size(), " outputs, and a model has one of each");
-  for (const auto& [name, tensor] : stored_tensors(graph))
-    for (std::size_t v = 0; v < graph.values.size(); ++v)
-      if (const Tensor& captured = graph.values[v].captured;
-          captured && captured.value() == tensor.value() && !tensor.value()->constant)
-        stored_.emplace_back(name, static_cast<int>(v));
+  for (const auto& [name, tensor] : stored_tensors(graph)) {
+    if (tensor.value()->constant) continue;
+    const auto at = std::find_if(graph.values.begin(), graph.values.end(),
+                                 [&tensor = tensor](const Graph::Value& value) {
+                                   return value.captured && value.captured.value() == tensor.value();
+                                 });
+    if (at != graph.values.end())
+      stored_.emplace_back(name, static_cast<int>(at - graph.values.begin()));
+    else
+      inner_.emplace_back(name, tensor);
+  }
 }
 
 void FunctionLayer::parts(Parts& p) {
-  for (const auto& [name, value] : stored_) {
-    Tensor& tensor = function_.graph.values[value].captured;
+  const auto visit = [&](const std::string& name, Tensor& tensor) {
     p(name, tensor, tensor.value()->parameter && !tensor.value()->state ? Role::weight : Role::state);
-  }
+  };
+  for (const auto& [name, value] : stored_) visit(name, function_.graph.values[value].captured);
+  for (auto& [name, tensor] : inner_) visit(name, tensor);
 }
 
 Model model_of(const Function& function, const std::string& name) {

@@ -16,7 +16,8 @@ class FunctionLayer {
 
  private:
   Function function_;
-  std::vector<std::pair<std::string, int>> stored_;  // parameters and states: names, and which values of the graph
+  std::vector<std::pair<std::string, int>> stored_;    // parameters and states: names, and which values of the graph
+  std::vector<std::pair<std::string, Tensor>> inner_;  // those that bodies alone read
 };
 
 /// The model of a function x(N,C,…) -> (N,classes), called `name`. Throws Error(usage) for another one.

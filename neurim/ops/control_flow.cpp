@@ -21,10 +21,12 @@ Types outputs_of(const Graph& body, const Types& in) {
   return out;
 }
 
-/// Throws where what decides is not known yet: it is a value of a trace, or a state that a replay may find changed.
+/// Whether what decides is known: it is no value of a trace, and no state that a replay may find changed.
+bool known(const Tensor& tensor) { return !tensor.traced() && (tensor.value()->constant || !tracing()); }
+
 void check_known(const Op& op, const Tensor& tensor, std::string_view what) {
   require(tensor.numel() == 1, op.name(), ": ", what, " is ", tensor.type(), ", not a scalar");
-  require(!tensor.traced() && (tensor.value()->constant || !tracing()), op.name(), ": ", what,
+  require(known(tensor), op.name(), ": ", what,
           " is known only when it runs, so it is no part of a plan; run the function eagerly");
 }
 
@@ -51,14 +53,22 @@ Types If::infer(std::span<const Type> in) const {
   return out;
 }
 
+bool If::decided(std::span<const Tensor> in) const { return !in.empty() && in[0].numel() == 1 && known(in[0]); }
+
 Tensors If::decompose(std::span<const Tensor> in) const {
+  check_count(*this, Types(in.size()), 1, std::numeric_limits<std::size_t>::max());
   check_known(*this, in[0], "the condition");
   return call(*bodies_[in[0].item() != 0 ? 0 : 1], Tensors(in.begin() + 1, in.end()));
 }
 
+void Loop::check_counts(std::size_t inputs) const {
+  require(inputs >= 2 && carried >= 0 && carried <= static_cast<std::int64_t>(inputs) - 2, name(),
+          ": takes a count, a condition and ", carried, " carried values, got ", inputs, " inputs");
+}
+
 Types Loop::infer(std::span<const Type> in) const {
+  check_counts(in.size());
   const auto least = static_cast<std::size_t>(2 + carried);
-  check_count(*this, in, least, std::numeric_limits<std::size_t>::max());
   require(in[0] == Type{DType::i64, {}}, name(), ": the count is ", in[0], ", not i64()");
   require(in[1] == kFlag, name(), ": the condition is ", in[1], ", not ", kFlag);
   const Types out = outputs_of(*bodies_[0], Types(in.begin(), in.end()));
@@ -77,20 +87,38 @@ Types Loop::infer(std::span<const Type> in) const {
   return all;
 }
 
+bool Loop::decided(std::span<const Tensor> in) const {
+  check_counts(in.size());
+  const Graph& body = *bodies_[0];
+  if (!known(in[0]) || !known(in[1]) || in[0].numel() != 1 || body.outputs.empty() || body.inputs.size() < 2)
+    return false;
+  const int condition = body.outputs[0];
+  const Tensor& captured = body.values[condition].captured;
+  return (condition == body.inputs[1] || (captured && captured.value()->constant)) &&
+         in[0].values<std::int64_t>()[0] <= kMostTurns;
+}
+
 Tensors Loop::decompose(std::span<const Tensor> in) const {
+  check_counts(in.size());
   check_known(*this, in[0], "the count");
   const auto count = in[0].values<std::int64_t>()[0];
   const auto first_capture = in.begin() + 2 + carried;
   Tensor condition = in[1];
+  const Device device = in.size() > 2 ? in[2].device() : in[0].device();
   Tensors values(in.begin() + 2, first_capture);
   std::vector<Tensors> scanned;
   for (std::int64_t turn = 0; turn < count; ++turn) {
     check_known(*this, condition, "the condition");
     if (condition.item() == 0) break;
-    Tensors all{Tensor::from(Shape{}, std::vector<std::int64_t>{turn}), condition};
+    Tensors all{Tensor::from(Shape{}, std::vector<std::int64_t>{turn}, device), condition};
     all.insert(all.end(), values.begin(), values.end());
     all.insert(all.end(), first_capture, in.end());
     const Tensors out = call(*bodies_[0], all);
+    require(std::ssize(out) > carried, name(), ": the body gives ", out.size(),
+            " values; it has to give a condition and ", carried, " carried values first");
+    for (std::int64_t i = 0; i < carried; ++i)
+      require(out[i + 1].dtype() == values[i].dtype(), name(), ": carried value ", i, " is ", values[i].type(),
+              ", and the body makes it ", out[i + 1].type());
     condition = out[0];
     values.assign(out.begin() + 1, out.begin() + 1 + carried);
     scanned.resize(out.size() - 1 - static_cast<std::size_t>(carried));
@@ -107,7 +135,7 @@ Tensors Loop::decompose(std::span<const Tensor> in) const {
       const Type& type = body.values[body.outputs[i]].type;
       Shape shape{0};
       for (const Dim size : type.shape) shape.push_back(size.symbolic() ? Dim(0) : size);
-      values.push_back(Tensor::empty({type.dtype, shape}));
+      values.push_back(Tensor::empty({type.dtype, shape}, device));
     }
   }
   for (const Tensors& rows : scanned) values.push_back(concat(rows, 0));

@@ -26,6 +26,8 @@ class If final : public Op {
   /// Sizes in which the bodies differ are symbols.
   Types infer(std::span<const Type> in) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
+  bool decided(std::span<const Tensor> in) const override;
+  void renew_symbols() override { symbol = unknown_symbol(); }  ///< another symbol
   std::vector<Sample> samples() const override { return {}; }
 
  private:
@@ -50,9 +52,14 @@ class Loop final : public Op {
   /// Scanned values have as many rows as there are turns, which is a symbol.
   Types infer(std::span<const Type> in) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
+  /// Where the body leaves the condition as it is, and the turns are at most kMostTurns.
+  bool decided(std::span<const Tensor> in) const override;
+  void renew_symbols() override { symbol = unknown_symbol(); }  ///< another symbol
   std::vector<Sample> samples() const override { return {}; }
+  static constexpr std::int64_t kMostTurns = 1000;  ///< that become parts of a plan
 
  private:
+  void check_counts(std::size_t inputs) const;
   std::vector<Body> bodies_;
 };
 

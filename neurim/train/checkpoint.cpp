@@ -310,6 +310,14 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
          "into a folder with a config.json, or train from it: pretrained=FILE");
   if (is_function(weights.tensors.metadata)) {
     Model model = model_of(read_function(file), weights.config->model);
+    ModelConfig& config = *weights.config;
+    if (config.class_names.empty() && !config.sequence)
+      for (std::int64_t i = 0; i < model.num_classes; ++i) config.class_names.push_back(text(i));
+    const std::int64_t wanted = config.task() == TaskKind::forecast ? config.sequence->horizon
+                                                                    : std::ssize(config.class_names);
+    if (model.num_classes != wanted)
+      fail(Fault::data, file.string(), ": its function gives ", model.num_classes, " numbers, and its metadata name ",
+           wanted, "; use another copy");
     model.mean = weights.config->preprocess.mean, model.std = weights.config->preprocess.std;
     return {file, *weights.config, std::move(model)};
   }

@@ -16,9 +16,6 @@ namespace {
 /// that is possible.
 Graph in_onnx_ops(Graph graph, std::int64_t opset) {
   require(graph.commits.empty(), "onnx: the function assigns to a tensor, which a file cannot say");
-  for (const auto& [a, b] : graph.unequal)
-    fail(Fault::usage, "onnx: the function assumes that ", a, " is not ", b,
-         ", which a file cannot say; compute it from the input by ops, or export for one size");
   const auto written = [&](const Op& op) { return op.onnx() && op.onnx().since <= opset; };
   for (bool again = true; std::exchange(again, false);)  // a decomposition may name ops that decompose in turn
     graph = rewrite(graph, [&](const Graph::Node& node, const Tensors& operands) -> Tensors {
@@ -27,6 +24,9 @@ Graph in_onnx_ops(Graph graph, std::int64_t opset) {
       again |= !parts.empty();
       return parts;
     });
+  for (const auto& [a, b] : graph.unequal)
+    fail(Fault::usage, "onnx: the function assumes that ", a, " is not ", b,
+         ", which a file cannot say; compute it from the input by ops, or export for one size");
   return graph;
 }
 
