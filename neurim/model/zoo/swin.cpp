@@ -142,7 +142,7 @@ struct Attention {
     const Tensor query = of_heads(0) * (1 / std::sqrt(static_cast<double>(features)));
     Tensor logits = matmul(query, of_heads(1), false, true) + bias(x.device());
     if (windows.shifted()) {
-      const std::int64_t n = count / (windows.rows() * windows.columns());
+      const Dim n = count / (windows.rows() * windows.columns());
       const Tensor by_window = reshape(logits, {n, count / n, heads, kTokens, kTokens});
       logits = reshape(by_window + windows.mask(x.device()), logits.shape());
     }
