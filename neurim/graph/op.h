@@ -148,6 +148,7 @@ class Op : public std::enable_shared_from_this<Op> {
   /// then values of the graph around it that they read.
   virtual std::span<const std::shared_ptr<const struct Graph>> bodies() const { return {}; }
   /// Sets them, as many as there are.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): those that have bodies keep them
   virtual void set_bodies(std::vector<std::shared_ptr<const struct Graph>> /*graphs*/) {}
   /// Of one with bodies: whether it is known already what they do, so that decompose() may take its place in a trace.
   virtual bool decided(std::span<const Tensor> /*in*/) const { return false; }
