@@ -78,6 +78,7 @@ TEST(Dim, AssumptionsAreKept) {
     const Dim::Assumptions collect(&pairs);
     EXPECT_FALSE(batch == 2);
     EXPECT_FALSE(batch == 0);          // known: a symbol is at least 1
+    EXPECT_EQ(4 * batch / 4, batch);   // no question of the caller's
     EXPECT_FALSE(batch + 1 == batch);  // known too
     const Dim::Assumptions none(nullptr);
     EXPECT_FALSE(batch == 3);
