@@ -23,6 +23,7 @@
 #include "neurim/data/augmentations/mix.h"
 #include "neurim/data/augmentations/pixel_values.h"
 #include "neurim/data/augmentations/policies.h"
+#include "tests/errors.h"
 
 namespace {
 std::size_t allocations = 0;
@@ -72,16 +73,6 @@ std::uint32_t checksum(const Image& image) {
   std::uint32_t sum = 2166136261u;
   for (std::size_t i = 0; i < image.size().bytes(); ++i) sum = (sum ^ image.data()[i]) * 16777619u;
   return sum;
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::usage);
-    return error.what();
-  }
-  return "no error";
 }
 
 /// The count of `happened` among n is that of this probability, within kSigmas.
@@ -174,7 +165,7 @@ TEST(Augmentations, PerspectiveMovesTheCornersAndRefusesLines) {
     EXPECT_NEAR((m[0] * to[k].x + m[1] * to[k].y + m[2]) / depth, from[k].x, 1e-9);
     EXPECT_NEAR((m[3] * to[k].x + m[4] * to[k].y + m[5]) / depth, from[k].y, 1e-9);
   }
-  EXPECT_NE(message_of([&] { perspective(from, {{{0, 0}, {1, 1}, {2, 2}, {0, 8}}}); }).find("in a line"),
+  EXPECT_NE(usage_error([&] { perspective(from, {{{0, 0}, {1, 1}, {2, 2}, {0, 8}}}); }).find("in a line"),
             std::string::npos);
 }
 
@@ -185,7 +176,7 @@ TEST(Augmentations, FiveCropsAsTorchvision) {
   EXPECT_EQ(boxes[2], (Box{5, 0, 5, 6}));
   EXPECT_EQ(boxes[3], (Box{5, 7, 5, 6}));
   EXPECT_EQ(boxes[4], (Box{2, 4, 5, 6}));  // 2.5 and 3.5 rounded to even
-  EXPECT_NE(message_of([] { five_crops(4, 4, 5, 4); }).find("crop is 5x4, the image 4x4"), std::string::npos);
+  EXPECT_NE(usage_error([] { five_crops(4, 4, 5, 4); }).find("crop is 5x4, the image 4x4"), std::string::npos);
 }
 
 TEST(Augmentations, ColorLeavesAlphaAndGrayAlone) {
@@ -269,7 +260,7 @@ TEST(Augmentations, MixingFollowsAnyPermutation) {
         ASSERT_EQ(images[i * size + k], expected) << i << " " << k;
       }
   }
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(usage_error([&] {
               mix_images({}, std::vector<int>{1, 1, 0, 3, 4, 5}, 3, 4, 5, before, buffers);
             }).find("partner 1 is twice"),
             std::string::npos);
@@ -328,12 +319,12 @@ TEST(Augmentations, ErrorsNameTheArgumentItsValueAndItsRange) {
       {"augmix-d-2", "d (depth, or -1) is -2"},
   };
   for (const auto& [list, part] : cases) {
-    const std::string message = message_of([list = list] { parse_augmentations(list); });
+    const std::string message = usage_error([list = list] { parse_augmentations(list); });
     EXPECT_NE(message.find(part), std::string::npos) << list << ": " << message;
   }
   MixOptions options;
   options.mixup_alpha = -1;
-  EXPECT_NE(message_of([&] { options.check(); }).find("mixup_alpha is -1"), std::string::npos);
+  EXPECT_NE(usage_error([&] { options.check(); }).find("mixup_alpha is -1"), std::string::npos);
 }
 
 // Results that must not change from one version to the next, as a checksum over three images and four keys.

@@ -22,6 +22,9 @@ inline std::string error_of(const std::function<void()>& action, Fault fault = F
   return "";
 }
 
+/// The same of a usage error.
+inline std::string usage_error(const std::function<void()>& action) { return error_of(action, Fault::usage); }
+
 inline void expect_words(const std::string& message, const std::vector<std::string>& words) {
   for (const std::string& word : words) EXPECT_NE(message.find(word), std::string::npos) << word << " | " << message;
 }

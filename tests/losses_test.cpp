@@ -22,6 +22,7 @@
 #include "neurim/ops/one_hot.h"
 #include "neurim/ops/softmax.h"
 #include "neurim/ops/sub.h"
+#include "tests/errors.h"
 #include "tests/op_table.h"
 
 namespace neurim {
@@ -136,17 +137,6 @@ Tensors gradients_at(const Loss& loss, const Tensors& in) {
   for (std::size_t i = 0; i < found.size(); ++i)
     if (!found[i]) found[i] = Tensor::full(wrt[i].type(), 0);
   return interpret(trace.finish(found), in);
-}
-
-/// The message of the Error that `body` throws.
-template <class Body>
-std::string message(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing thrown";
 }
 
 Tensor zeros(const Shape& shape, DType dtype = DType::f32) { return Tensor::full({dtype, shape}, 0); }
@@ -306,47 +296,50 @@ TEST(Losses, DetachCutsTheGradient) {
 
 TEST(Losses, MessagesNameBothShapes) {
   const Tensor x = zeros({2, 3}), y = zeros({3}), labels = zeros({3}, DType::i64);
-  EXPECT_EQ(message([&] { l1_loss(x, y); }),
+  EXPECT_EQ(usage_error([&] { l1_loss(x, y); }),
             "l1_loss: x is f32(2,3), y is f32(3); they have to be equal, this loss does not broadcast");
-  EXPECT_EQ(message([&] { l1_loss(labels, labels); }), "l1_loss: x is i64(3), but has to be floating: cast it first");
-  EXPECT_EQ(message([&] { l1_loss(x, x, "average"); }),
+  EXPECT_EQ(usage_error([&] { l1_loss(labels, labels); }),
+            "l1_loss: x is i64(3), but has to be floating: cast it first");
+  EXPECT_EQ(usage_error([&] { l1_loss(x, x, "average"); }),
             "l1_loss: reduction is \"average\", has to be mean, sum or none");
-  EXPECT_EQ(message([&] { smooth_l1_loss(x, x, -1); }), "smooth_l1_loss: beta is -1, but must not be negative");
-  EXPECT_EQ(message([&] { huber_loss(x, x, 0); }), "huber_loss: delta is 0, but has to be positive");
-  EXPECT_EQ(message([&] { cross_entropy(x, y); }),
+  EXPECT_EQ(usage_error([&] { smooth_l1_loss(x, x, -1); }), "smooth_l1_loss: beta is -1, but must not be negative");
+  EXPECT_EQ(usage_error([&] { huber_loss(x, x, 0); }), "huber_loss: delta is 0, but has to be positive");
+  EXPECT_EQ(usage_error([&] { cross_entropy(x, y); }),
             "cross_entropy: target is f32(3), logits f32(2,3) expect probabilities (2,3) or class numbers i64");
-  EXPECT_EQ(message([&] { cross_entropy(x, x, {.ignore_index = 1}); }),
+  EXPECT_EQ(usage_error([&] { cross_entropy(x, x, {.ignore_index = 1}); }),
             "cross_entropy: ignore_index is 1, but probabilities as target are not class numbers; leave it out");
-  EXPECT_EQ(message([&] { cross_entropy(x, x, {}, zeros({2})); }),
+  EXPECT_EQ(usage_error([&] { cross_entropy(x, x, {}, zeros({2})); }),
             "cross_entropy: class_weights are f32(2), logits (2,3) expect floating (3)");
-  EXPECT_EQ(message([&] { nll_loss(x, labels); }),
+  EXPECT_EQ(usage_error([&] { nll_loss(x, labels); }),
             "nll_loss: target is i64(3), x f32(2,3) expects class numbers i64(2)");
-  EXPECT_EQ(message([&] { nll_loss(x, zeros({2}, DType::i64), {}, zeros({2})); }),
+  EXPECT_EQ(usage_error([&] { nll_loss(x, zeros({2}, DType::i64), {}, zeros({2})); }),
             "nll_loss: class_weights are f32(2), x f32(2,3) expects floating (3)");
-  EXPECT_EQ(message([&] { kl_div(x, y); }),
+  EXPECT_EQ(usage_error([&] { kl_div(x, y); }),
             "kl_div: log_probs is f32(2,3), the target is f32(3); they have to be equal, this loss does not "
             "broadcast");
-  EXPECT_EQ(message([&] { kl_div(zeros({}), zeros({}), {.reduction = "batchmean"}); }),
+  EXPECT_EQ(usage_error([&] { kl_div(zeros({}), zeros({}), {.reduction = "batchmean"}); }),
             "kl_div: batchmean takes log_probs (N,…), got ()");
-  EXPECT_EQ(message([&] { sigmoid_focal_loss(x, x, {.alpha = 2}); }),
+  EXPECT_EQ(usage_error([&] { sigmoid_focal_loss(x, x, {.alpha = 2}); }),
             "sigmoid_focal_loss: alpha is 2, has to lie in [0, 1], or be -1 for no weights");
-  EXPECT_EQ(message([&] { softmax_focal_loss(x, labels, {.gamma = -1}); }),
+  EXPECT_EQ(usage_error([&] { softmax_focal_loss(x, labels, {.gamma = -1}); }),
             "softmax_focal_loss: gamma is -1, but must not be negative");
-  EXPECT_EQ(message([&] { hinge_embedding_loss(x, labels); }),
+  EXPECT_EQ(usage_error([&] { hinge_embedding_loss(x, labels); }),
             "hinge_embedding_loss: the target is i64(3), x f32(2,3) expects numbers (2,3)");
-  EXPECT_EQ(message([&] { cosine_embedding_loss(x, x, labels); }),
+  EXPECT_EQ(usage_error([&] { cosine_embedding_loss(x, x, labels); }),
             "cosine_embedding_loss: the target is i64(3), x f32(2,3) expects numbers (2)");
-  EXPECT_EQ(message([&] { multi_margin_loss(x, labels, {.p = 3}); }), "multi_margin_loss: p is 3, has to be 1 or 2");
-  EXPECT_EQ(message([&] { triplet_margin_loss(x, x, y); }),
+  EXPECT_EQ(usage_error([&] { multi_margin_loss(x, labels, {.p = 3}); }),
+            "multi_margin_loss: p is 3, has to be 1 or 2");
+  EXPECT_EQ(usage_error([&] { triplet_margin_loss(x, x, y); }),
             "triplet_margin_loss: the anchor is f32(2,3), the negative is f32(3); they have to be equal, this "
             "loss does not broadcast");
-  EXPECT_EQ(message([&] { bce_loss(x, x, zeros({2})); }), "bce_loss: weight: shapes (2) and (2,3) do not broadcast");
-  EXPECT_EQ(message([&] { gaussian_nll_loss(x, x, zeros({3})); }),
+  EXPECT_EQ(usage_error([&] { bce_loss(x, x, zeros({2})); }),
+            "bce_loss: weight: shapes (2) and (2,3) do not broadcast");
+  EXPECT_EQ(usage_error([&] { gaussian_nll_loss(x, x, zeros({3})); }),
             "gaussian_nll_loss: var is f32(3), x f32(2,3) expects its type, with size 1 in place of at most one "
             "axis, or without the last axis");
   const auto ctc = [&](const Shape& targets, std::int64_t lengths, std::int64_t blank) {
     const Tensor n = zeros({lengths}, DType::i64);
-    return message([&] { ctc_loss(zeros({4, 2, 3}), zeros(targets, DType::i64), n, n, {.blank = blank}); });
+    return usage_error([&] { ctc_loss(zeros({4, 2, 3}), zeros(targets, DType::i64), n, n, {.blank = blank}); });
   };
   EXPECT_EQ(ctc({3, 5}, 2, 0),
             "ctc_loss: targets are i64(3,5), log_probs (4,2,3) expect labels i64(2,S), or all of them as "

@@ -10,21 +10,12 @@
 #include "neurim/ops/add.h"
 #include "neurim/ops/mul.h"
 #include "tests/ask_group.h"
+#include "tests/errors.h"
 
 namespace neurim {
 namespace {
 
 const Type kIn{DType::f32, {3, 4}};
-
-std::string message(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::usage) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 class Plans : public testing::Test {
  protected:
@@ -37,7 +28,7 @@ class Plans : public testing::Test {
 
 TEST_F(Plans, ValuesOfATraceHaveNoData) {
   const std::string why = "is a value of a trace";
-  const auto says = [&](const std::function<void()>& body) { return message(body).find(why) != std::string::npos; };
+  const auto says = [&](const std::function<void()>& body) { return usage_error(body).find(why) != std::string::npos; };
   EXPECT_TRUE(says([&] { outer([&](const Tensors& in) { return planned(in); }); }));
   Tensor kept;
   outer([&](const Tensors& in) -> Tensors { return {kept = in[0] + in[0]}; });
@@ -52,7 +43,7 @@ TEST_F(Plans, ValuesOfATraceHaveNoData) {
   for (const auto& use :
        std::vector<std::function<void()>>{[&] { kept.values<float>(); }, [&] { kept.clone(); }, [&] { kept.place({}); },
                                           [&] { kept.write(nullptr); }, [&] { x.assign(kept); }, [&] { kept + x; }})
-    EXPECT_NE(message(use).find("trace"), std::string::npos);
+    EXPECT_NE(usage_error(use).find("trace"), std::string::npos);
 }
 
 TEST_F(Plans, APlanOfStoredTensorsRunsInsideATrace) {
@@ -72,7 +63,7 @@ TEST_F(Plans, ACompiledFunctionJoinsTheTraceOfItsCaller) {
   EXPECT_EQ(op_table::difference({y * y}, joined({x}), 1e-6), "");
   Tensor kept;
   outer([&](const Tensors& in) -> Tensors { return {kept = in[0] + in[0]}; });
-  EXPECT_NE(message([&] { twice({kept}); }).find("trace"), std::string::npos);
+  EXPECT_NE(usage_error([&] { twice({kept}); }).find("trace"), std::string::npos);
 }
 
 }  // namespace

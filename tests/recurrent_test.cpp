@@ -16,6 +16,7 @@
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/slice.h"
 #include "neurim/optim/adam.h"
+#include "tests/errors.h"
 #include "tests/op_table.h"
 #include "tests/storage.h"
 
@@ -26,15 +27,6 @@ Tensor random_tensor(const Shape& shape, std::uint64_t seed) {
   Random random(seed);
   const Type type{DType::f32, shape};
   return op_table::from_doubles(type, op_table::numbers(type, {}, random));
-}
-
-std::string message(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(Recurrent, ParametersHavePyTorchsNamesAndDistribution) {
@@ -104,7 +96,7 @@ TEST(Recurrent, ALengthOutsideTheStepsIsADataErrorOfManySequencesToo) {
   const auto rows = planned.rows();
   EXPECT_TRUE(
       std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.op == "linear+lstm_recurrence"; }));
-  EXPECT_EQ(message([&] { planned({random_tensor({2, 40, 3}, 1), Tensor::from(Shape{40}, lengths)}); }),
+  EXPECT_EQ(usage_error([&] { planned({random_tensor({2, 40, 3}, 1), Tensor::from(Shape{40}, lengths)}); }),
             "lstm_recurrence: the length at (17) is 3, which is not in [1,3); nothing was changed by this step");
 }
 
@@ -122,18 +114,19 @@ TEST(Recurrent, ALengthOutsideTheStepsIsADataError) {
 }
 
 TEST(Recurrent, MessagesSayWhatIsWrong) {
-  EXPECT_EQ(message([] { nn::LSTM(3, 4, {.proj_size = 4}); }),
+  EXPECT_EQ(usage_error([] { nn::LSTM(3, 4, {.proj_size = 4}); }),
             "LSTM: proj_size 4 has to be less than the hidden size 4, or 0 for no projection");
-  EXPECT_EQ(message([] { nn::GRU(3, 4, {.dropout = 0.5}); }),
+  EXPECT_EQ(usage_error([] { nn::GRU(3, 4, {.dropout = 0.5}); }),
             "GRU: dropout acts between layers, and there is one; give num_layers=2 or more, or dropout=0");
-  EXPECT_EQ(message([] { nn::RNN(3, 4, {.nonlinearity = "sine"}); }),
+  EXPECT_EQ(usage_error([] { nn::RNN(3, 4, {.nonlinearity = "sine"}); }),
             "RNN: nonlinearity is \"sine\", has to be tanh or relu");
-  EXPECT_EQ(message([] { nn::RNN(3, 4)(random_tensor({2, 3}, 1)); }), "RNN: takes x (steps,batch,features), got (2,3)");
-  EXPECT_EQ(message([] { nn::GRU(3, 4)(random_tensor({5, 2, 7}, 1)); }),
+  EXPECT_EQ(usage_error([] { nn::RNN(3, 4)(random_tensor({2, 3}, 1)); }),
+            "RNN: takes x (steps,batch,features), got (2,3)");
+  EXPECT_EQ(usage_error([] { nn::GRU(3, 4)(random_tensor({5, 2, 7}, 1)); }),
             "gru: x (5,2,7) has 7 features, weight_ih (12,3) expects 3");
-  EXPECT_EQ(message([] { nn::GRU(3, 4)(random_tensor({5, 2, 3}, 1), {random_tensor({2, 4}, 1)}); }),
+  EXPECT_EQ(usage_error([] { nn::GRU(3, 4)(random_tensor({5, 2, 3}, 1), {random_tensor({2, 4}, 1)}); }),
             "GRU: the initial h is (2,4), expected (layers*directions,batch,units) (1,2,4)");
-  EXPECT_EQ(message([] { nn::LSTM(3, 4)(random_tensor({5, 2, 3}, 1), {random_tensor({1, 2, 4}, 1)}); }),
+  EXPECT_EQ(usage_error([] { nn::LSTM(3, 4)(random_tensor({5, 2, 3}, 1), {random_tensor({1, 2, 4}, 1)}); }),
             "LSTM: the initial h and c are given together or not at all");
 }
 

@@ -7,12 +7,11 @@
 
 #include "neurim/neurim.h"
 #include "neurim/train/results_csv.h"
+#include "tests/errors.h"
 #include "tests/images.h"
 
 namespace neurim {
 namespace {
-
-std::string usage_error(const std::function<void()>& action) { return error_of(action, Fault::usage); }
 
 void set(const Model& model, std::string_view name, float value) {
   for (const Parameter& parameter : named_parameters(Model(model)))

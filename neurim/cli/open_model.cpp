@@ -122,16 +122,4 @@ void refuse_sequence(const Checkpoint& checkpoint, std::string_view what) {
           names_of(checkpoint.config.task()).data);
 }
 
-Type image_type(const Preprocess& preprocess, std::int64_t batch) {
-  require(batch >= 1, "batch is ", batch, "; it is at least 1");
-  return {DType::f32, {batch, preprocess.channels, preprocess.height, preprocess.width}};
-}
-
-Type sequence_type(const ModelConfig& config, std::int64_t batch) {
-  require(batch >= 1, "batch is ", batch, "; it is at least 1");
-  const std::int64_t window = config.sequence->window;
-  if (config.task() == TaskKind::language) return {DType::i64, {batch, window}};
-  return {DType::f32, {batch, window, std::ssize(config.sequence->columns)}};
-}
-
 }  // namespace neurim::cli

@@ -41,9 +41,4 @@ void refuse_options(const CommandLine& line, const std::vector<std::string>& nam
 /// Throws Error(usage) for a model of sequences; `what` is for images only.
 void refuse_sequence(const Checkpoint& checkpoint, std::string_view what);
 
-/// The input (N,C,H,W) of a model of images.
-Type image_type(const Preprocess& preprocess, std::int64_t batch);
-/// The input (N,T,columns) of a forecaster, (N,T) of a language model.
-Type sequence_type(const ModelConfig& config, std::int64_t batch);
-
 }  // namespace neurim::cli

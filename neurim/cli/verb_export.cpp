@@ -9,9 +9,15 @@ namespace neurim::cli {
 
 namespace {
 
+/// The files of an export.
+struct Files {
+  std::vector<std::string> names;
+  std::uintmax_t bytes;  ///< of all
+};
+
 /// "best.onnx (1,024 KiB)", or both names with the size of both.
-std::string described(const OnnxExport& files) {
-  return text(join(files.names(), " and "), " (", thousands(static_cast<std::int64_t>(files.size() >> 10)), " KiB)");
+std::string described(const Files& files) {
+  return text(join(files.names, " and "), " (", thousands(static_cast<std::int64_t>(files.bytes >> 10)), " KiB)");
 }
 
 }  // namespace
@@ -57,36 +63,33 @@ int verb_export(const Words& words) {
     if (const std::string lost = lost_in_f32(checkpoint); !lost.empty()) console.print(text("note: ", lost));
   const fs::path path = output.empty() ? export_path(checkpoint, format) : fs::path(output);
   check_no_input(path, files_of_model(model, checkpoint));
-  const Preprocess& p = checkpoint.config.preprocess;
-  const std::string input_text = checkpoint.config.sequence ? text(sequence_type(checkpoint.config, 1))
-                                                            : text(p.channels, 'x', p.height, 'x', p.width);
-  if (format == "neurim") {
-    if (line.dry_run()) {
-      function_of(checkpoint, options.dynamic_batch);
-      if (!writes_in_place(path)) check_can_make(fs::absolute(path).parent_path());
-      return line.end_dry_run(console, text("write ", path.string()), {{"path", path.string()}});
-    }
-    export_function(checkpoint, path, options.dynamic_batch);
-    if (checkpoint.path.empty()) console.print(drawn_weights_note(checkpoint));
-    const auto size = static_cast<std::int64_t>(fs::file_size(path));
-    console.print(text("Saved ", path.string(), " (", thousands(size >> 10), " KiB), input ", input_text));
-    console.event({{"event", "summary"},
-                   {"path", path.string()},
-                   {"files", std::vector<std::string>{path.string()}},
-                   {"bytes", size}});
-    return 0;
-  }
   if (line.dry_run()) {
-    const OnnxExport files = onnx_of(checkpoint, path, options);
-    if (!writes_in_place(path)) check_can_make(fs::absolute(path).parent_path());
-    if (fs::exists(fs::absolute(path).parent_path())) files.check_can_write();
-    return line.end_dry_run(console, text("write ", described(files)),
-                            {{"path", path.string()}, {"files", files.names()}, {"bytes", files.size()}});
+    std::optional<OnnxExport> files;
+    if (format == "onnx")
+      files = onnx_of(checkpoint, path, options);
+    else
+      function_of(checkpoint, options.dynamic_batch);
+    const fs::path folder = fs::absolute(path).parent_path();
+    if (!writes_in_place(path)) check_can_make(folder);
+    if (!files) return line.end_dry_run(console, text("write ", path.string()), {{"path", path.string()}});
+    if (fs::exists(folder)) files->check_can_write();
+    return line.end_dry_run(console, text("write ", described({files->names(), files->size()})),
+                            {{"path", path.string()}, {"files", files->names()}, {"bytes", files->size()}});
   }
-  const OnnxExport files = export_checkpoint(checkpoint, path, options);
+  Files files{{path.string()}, 0};
+  if (format == "onnx") {
+    const OnnxExport written = export_checkpoint(checkpoint, path, options);
+    files = {written.names(), written.size()};
+  } else {
+    export_function(checkpoint, path, options.dynamic_batch);
+    files.bytes = fs::file_size(path);
+  }
   if (checkpoint.path.empty()) console.print(drawn_weights_note(checkpoint));
-  console.print(text("Saved ", described(files), ", input ", input_text));
-  console.event({{"event", "summary"}, {"path", path.string()}, {"files", files.names()}, {"bytes", files.size()}});
+  const Preprocess& p = checkpoint.config.preprocess;
+  console.print(text("Saved ", described(files), ", input ",
+                     checkpoint.config.sequence ? text(input_type(checkpoint.config, 1))
+                                                : text(p.channels, 'x', p.height, 'x', p.width)));
+  console.event({{"event", "summary"}, {"path", path.string()}, {"files", files.names}, {"bytes", files.bytes}});
   return 0;
 }
 

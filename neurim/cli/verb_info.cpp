@@ -176,7 +176,7 @@ int verb_info(const Words& words) {
   const bool sequence = checkpoint.config.sequence.has_value();
   if (o.input.imgsz && !sequence) check_size(checkpoint.model, *o.input.imgsz);
   if (sequence) refuse_options(line, {"imgsz"}, checkpoint);
-  const Type inputs = sequence ? sequence_type(checkpoint.config, o.batch)
+  const Type inputs = sequence ? input_type(checkpoint.config, o.batch)
                                : image_type(o.input.applied_to(checkpoint.config.preprocess), o.batch);
   const std::int64_t parameters = parameter_count(checkpoint.model);
   show_model(checkpoint, inputs, parameters, console);

@@ -19,11 +19,6 @@ std::string_view axes_in_order(const Shape& shape, std::int64_t channels) {
   return "";
 }
 
-/// The input that the model was trained on.
-Type usual_input(const Checkpoint& checkpoint) {
-  return checkpoint.config.sequence ? sequence_type(checkpoint.config, 1) : image_type(checkpoint.config.preprocess, 1);
-}
-
 /// Reads the file as f32; numpy makes most arrays f64. A forecaster takes f64 unchanged, since a level may be large
 /// beside its changes.
 Tensor read_input(const fs::path& file, const Checkpoint& checkpoint) {
@@ -38,7 +33,7 @@ Tensor read_input(const fs::path& file, const Checkpoint& checkpoint) {
                                    ? ""
                                    : axes_in_order(in.shape(), checkpoint.config.preprocess.channels);
   require(fix.empty(), file.string(), ": is ", in.type(), ", and the model takes (N,C,H,W), such as ",
-          usual_input(checkpoint), "; save ", fix, " instead");
+          input_type(checkpoint.config, 1), "; save ", fix, " instead");
   if (in.dtype() == DType::f64 && checkpoint.config.task() == TaskKind::forecast) return in;
   return in.dtype() == DType::f64 || in.dtype() == DType::f16 ? cast(in, DType::f32) : in;
 }
@@ -79,7 +74,7 @@ int verb_run(const Words& words) {
   const Tensor in = read_input(input, checkpoint);
   if (checkpoint.path.empty()) console.print(drawn_weights_note(checkpoint));
   const auto unlike = [&] {
-    return text(input.string(), " is ", in.type(), ", and the model was made for ", usual_input(checkpoint));
+    return text(input.string(), " is ", in.type(), ", and the model was made for ", input_type(checkpoint.config, 1));
   };
   const Plan planned = naming(unlike, [&] { return inference_plan(checkpoint.model, in.type(), line.plan_options()); });
   const fs::path file = fs::path(outputs) / "output_0.npy";

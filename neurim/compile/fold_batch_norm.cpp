@@ -39,10 +39,7 @@ struct Affine {
 }  // namespace
 
 Graph fold_batch_norm(const Graph& graph) {
-  std::vector<int> readers(graph.values.size(), 0);
-  for (const auto& node : graph.nodes)
-    for (int value : node.in) ++readers[value];
-  for (int value : graph.outputs) ++readers[value];
+  const std::vector<int> readers = count_readers(graph);
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
     const auto* norm = dynamic_cast<const BatchNorm*>(node.op.get());
     if (!norm || in[0].dtype() != DType::f32 || !std::all_of(in.begin() + 1, in.end(), constant)) return {};

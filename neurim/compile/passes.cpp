@@ -79,15 +79,6 @@ bool takes(std::span<const Kernel> list, const Graph& graph, const Graph::Node& 
 
 }  // namespace
 
-std::vector<int> count_readers(const Graph& graph) {
-  std::vector<int> readers(graph.values.size());
-  for (const Graph::Node& node : graph.nodes)
-    for (const int value : node.in) ++readers[value];
-  for (const int value : graph.outputs) ++readers[value];
-  for (const Graph::Commit& commit : graph.commits) ++readers[commit.value];
-  return readers;
-}
-
 bool constant(const Tensor& tensor) { return !tensor.traced() && tensor.value()->constant; }
 
 Graph freeze(const Graph& graph) {

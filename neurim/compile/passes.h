@@ -26,9 +26,6 @@ Graph slice_first(const Graph& graph);
 /// the bytes stay the same.
 Graph quantize_first(const Graph& graph);
 
-/// How many nodes, outputs and commits read each value.
-std::vector<int> count_readers(const Graph& graph);
-
 /// Inference: folds y = batch_norm(conv2d(x)) with constant statistics into the convolution's weight and bias; other
 /// norms of that kind become a product and a sum.
 Graph fold_batch_norm(const Graph& graph);

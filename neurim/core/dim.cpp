@@ -4,7 +4,6 @@
 #include <cctype>
 #include <deque>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <ostream>
 #include <vector>

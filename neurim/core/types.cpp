@@ -145,8 +145,6 @@ bool Shape::symbolic() const {
   return std::any_of(begin(), end(), [](Dim size) { return size.symbolic(); });
 }
 
-std::vector<std::int64_t> Shape::numbers() const { return {begin(), end()}; }
-
 bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
 
 void append(std::string& out, const Shape& shape) {

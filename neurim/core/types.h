@@ -49,10 +49,9 @@ class Shape {
   const Dim* begin() const { return sizes_.data(); }
   /// After the innermost size.
   const Dim* end() const { return sizes_.data() + rank_; }
-  void push_back(Dim size);                   ///< appends an axis; throws Error(usage) beyond kMaxRank
-  Dim numel() const;                          ///< the product; throws Error(usage) when it does not fit 63 bits
-  bool symbolic() const;                      ///< whether any size is
-  std::vector<std::int64_t> numbers() const;  ///< the sizes; throws Error(usage) where one is symbolic
+  void push_back(Dim size);  ///< appends an axis; throws Error(usage) beyond kMaxRank
+  Dim numel() const;         ///< the product; throws Error(usage) when it does not fit 63 bits
+  bool symbolic() const;     ///< whether any size is
   bool operator==(const Shape& other) const;
 
  private:

@@ -61,25 +61,27 @@ void write_function(const Function& function, const fs::path& path) {
 
 bool is_function(const Metadata& metadata) { return metadata.count(kFormat) > 0; }
 
-Function read_function(const fs::path& path, Device device) {
-  const SafeTensors file(path);
+Function read_function(const fs::path& path, Device device) { return read_function(read_state_dict(path), device); }
+
+Function read_function(const StateDict& file, Device device) {
   const auto said = [&](const char* key) -> const std::string& {
-    const auto found = file.metadata().find(key);
-    if (found == file.metadata().end())
-      fail(Fault::data, path.string(), ": is no function file, as its metadata have no '", key, "'");
+    const auto found = file.metadata.find(key);
+    if (found == file.metadata.end())
+      fail(Fault::data, file.path.string(), ": is no function file, as its metadata have no '", key, "'");
     return found->second;
   };
   if (said(kFormat) != kFunctionFormat)
-    fail(Fault::data, path.string(), ": is a function file of format ", said(kFormat), ", this version reads ",
+    fail(Fault::data, file.path.string(), ": is a function file of format ", said(kFormat), ", this version reads ",
          kFunctionFormat, "; use a newer Neurim");
-  if (file.has_checksums()) file.check_data();
   std::map<std::string, Tensor> tensors;
   const auto stored = [&](const std::string& name, const Type& type) {
     Tensor& tensor = tensors[name];
     if (!tensor) {
-      require(file.has(name), "the file has no tensor '", name, "'");
-      require(file.type(name) == type, "the tensor '", name, "' of the file is ", file.type(name), ", not ", type);
-      tensor = file.load(name, device);
+      const auto entry = file.entries.find(name);
+      require(entry != file.entries.end(), "the file has no tensor '", name, "'");
+      require(entry->second.type == type, "the tensor '", name, "' of the file is ", entry->second.type, ", not ",
+              type);
+      tensor = entry->second.load(device);
       tensor.set_name(name);
     }
     return tensor;
@@ -88,7 +90,7 @@ Function read_function(const fs::path& path, Device device) {
     ParsedGraph parsed = parse_graph(said(kGraph), stored, device);
     for (const std::string& name : file.names())
       require(tensors.count(name) > 0, "no line reads the tensor '", name, "'");
-    Function function{std::move(parsed.graph), std::move(parsed.outputs), file.metadata()};
+    Function function{std::move(parsed.graph), std::move(parsed.outputs), file.metadata};
     check_names(input_names(function.graph), "input");
     check_names(function.outputs, "output");
     function.metadata.erase(kGraph);
@@ -96,7 +98,7 @@ Function read_function(const fs::path& path, Device device) {
     return function;
   } catch (const Error& error) {
     if (error.fault() == Fault::resource) throw;
-    fail(Fault::data, path.string(), ": ", error.what(), "; use another copy, or a newer Neurim");
+    fail(Fault::data, file.path.string(), ": ", error.what(), "; use another copy, or a newer Neurim");
   }
 }
 

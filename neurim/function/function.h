@@ -8,7 +8,7 @@
 
 #include "neurim/base/file.h"
 #include "neurim/graph/trace.h"
-#include "neurim/weights/safetensors.h"
+#include "neurim/weights/state_dict.h"
 
 namespace neurim {
 
@@ -47,5 +47,7 @@ bool is_function(const Metadata& metadata);
 /// Reads a function file: all of it is checked, types are inferred again. Throws Error(data) naming the file and the
 /// line of the graph, also for unknown ops and formats.
 Function read_function(const fs::path& path, Device device = {});
+/// The same of a file that is open already.
+Function read_function(const StateDict& file, Device device = {});
 
 }  // namespace neurim

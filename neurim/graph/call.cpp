@@ -1,5 +1,6 @@
 // Graphs as functions: run op by op, or as a part of a trace.
 #include <map>
+#include <optional>
 
 #include "neurim/base/error.h"
 #include "neurim/graph/recorder.h"
@@ -10,6 +11,15 @@ namespace neurim {
 namespace {
 
 using Sizes = std::map<std::string, Dim, std::less<>>;
+
+/// The name of a size that is a symbol alone.
+std::optional<std::string> symbol_name(Dim size) {
+  if (!size.symbolic()) return {};
+  const std::vector<Dim::Term> terms = size.terms();
+  const bool alone = terms.size() == 1 && terms[0].factor == 1 && terms[0].parts.size() == 1;
+  if (!alone || Dim::floor_of(terms[0].parts[0])) return {};
+  return std::string(terms[0].parts[0]);
+}
 
 /// What the symbols of the inputs stand for.
 Sizes sizes_of(const Graph& graph, const Tensors& in) {
@@ -25,11 +35,9 @@ Sizes sizes_of(const Graph& graph, const Tensors& in) {
     require_fit(in[i] && in[i].dtype() == wanted.dtype && in[i].rank() == wanted.shape.rank(), i);
     for (int axis = 0; axis < wanted.shape.rank(); ++axis) {
       const Dim size = wanted.shape[axis];
-      if (!size.symbolic()) continue;
-      const std::vector<Dim::Term> terms = size.terms();
-      if (terms.size() > 1 || terms[0].factor != 1 || terms[0].parts.size() > 1 || Dim::floor_of(terms[0].parts[0]))
-        continue;  // follows from others, and is compared with them
-      const auto [known, added] = sizes.emplace(terms[0].parts[0], in[i].size(axis));
+      const std::optional<std::string> symbol = symbol_name(size);
+      if (!symbol) continue;  // a number, or follows from other symbols: compared once all are known
+      const auto [known, added] = sizes.emplace(*symbol, in[i].size(axis));
       require(added || known->second == in[i].size(axis), "function: input ",
               value(i).name.empty() ? text(i) : value(i).name, " is ", in[i].type(), ", and the size ", size, " is ",
               known->second, " in an input before");
@@ -83,11 +91,7 @@ std::shared_ptr<const Op> bound(const std::shared_ptr<const Op>& op, const Dim::
 /// Adds what symbols of a result stand for that follow from data.
 void learn(Sizes& sizes, const Type& said, const Type& is) {
   for (int axis = 0; axis < said.shape.rank() && axis < is.shape.rank(); ++axis)
-    if (const Dim size = said.shape[axis]; size.symbolic()) {
-      const std::vector<Dim::Term> terms = size.terms();
-      if (terms.size() == 1 && terms[0].factor == 1 && terms[0].parts.size() == 1 && !Dim::floor_of(terms[0].parts[0]))
-        sizes.emplace(terms[0].parts[0], is.shape[axis]);
-    }
+    if (const std::optional<std::string> symbol = symbol_name(said.shape[axis])) sizes.emplace(*symbol, is.shape[axis]);
 }
 
 /// Where ops run: the first of the inputs that is not in host memory says it.
@@ -113,11 +117,7 @@ Tensors call(const Graph& graph, const Tensors& in) {
             ", and both are ", bound(a, symbols));
 
   Recorder* const recorder = Recorder::current();
-  std::vector<int> readers(graph.values.size());
-  for (const Graph::Node& node : graph.nodes)
-    for (const int value : node.in) ++readers[value];
-  for (const int value : graph.outputs) ++readers[value];
-  for (const Graph::Commit& commit : graph.commits) ++readers[commit.value];
+  std::vector<int> readers = count_readers(graph);
   Tensors now(graph.values.size());
   const Device device = recorder ? recorder->graph.device : in.empty() ? graph.device : device_of(in);
   for (std::size_t v = 0; v < now.size(); ++v) {

@@ -1,6 +1,5 @@
 // The text form of graphs: docs/guides/functions.md.
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 
@@ -28,6 +27,14 @@ class Names {
     return name;
   }
 
+  /// Names the stored tensors of a graph and of its bodies in the order of its text.
+  void add(const Graph& graph) {
+    for (const Graph::Value& value : graph.values)
+      if (value.captured) of(value.captured);
+    for (const Graph::Node& node : graph.nodes)
+      for (const auto& body : node.op->bodies()) add(*body);
+  }
+
   std::vector<std::pair<std::string, Tensor>> stored;  ///< in the order of their first use
 
  private:
@@ -38,8 +45,7 @@ class Names {
 
 /// Which kind of stored tensor it is.
 std::string_view kind_of(const Tensor& tensor) {
-  const Value& value = *tensor.value();
-  return value.constant ? "constant" : value.parameter && !value.state ? "parameter" : "state";
+  return tensor.value()->constant ? "constant" : is_learnt(tensor) ? "parameter" : "state";
 }
 
 class Writer {
@@ -315,7 +321,7 @@ std::string Graph::text(const std::vector<std::string>& output_names) const {
 
 std::vector<std::pair<std::string, Tensor>> stored_tensors(const Graph& graph) {
   Names names;
-  Writer(names, "").write(graph, {});
+  names.add(graph);
   return names.stored;
 }
 

@@ -184,6 +184,11 @@ void Tensor::assign(const Tensor& next) const {
   write(host.data());
 }
 
+bool is_learnt(const Tensor& tensor) {
+  const Value& value = *tensor.value();
+  return value.parameter && !value.state && !value.constant;
+}
+
 void about_to_change(Value& value) {
   value.origin = {};
   value.frozen = {};

@@ -75,6 +75,15 @@ void Recorder::assign(const Tensor& state, const Tensor& next) {
   current_[state.value()] = read(next);
 }
 
+std::vector<int> count_readers(const Graph& graph) {
+  std::vector<int> readers(graph.values.size());
+  for (const Graph::Node& node : graph.nodes)
+    for (const int value : node.in) ++readers[value];
+  for (const int value : graph.outputs) ++readers[value];
+  for (const Graph::Commit& commit : graph.commits) ++readers[commit.value];
+  return readers;
+}
+
 Trace::Trace(const Options& options) : recorder_(std::make_unique<Recorder>()) {
   static std::atomic<std::uint64_t> traces{0};
   recorder_->id = ++traces;

@@ -46,6 +46,9 @@ struct Graph {
   std::string text(const std::vector<std::string>& output_names = {}) const;
 };
 
+/// How many nodes, outputs and commits read each value.
+std::vector<int> count_readers(const Graph& graph);
+
 /// The stored tensors of a graph and of the bodies of its nodes, each under the name that Graph::text gives it.
 std::vector<std::pair<std::string, Tensor>> stored_tensors(const Graph& graph);
 

@@ -37,6 +37,9 @@ struct Value {
   int id = -1;              ///< of a traced one: which value of the graph
 };
 
+/// Whether a stored tensor is a parameter that training learns: no constant, and no state.
+bool is_learnt(const Tensor& tensor);
+
 /// To be called before the data of a stored tensor change. Where a snapshot shares them, the tensor gets a copy of its
 /// own, and its epoch counts up; else the version of the data does.
 void about_to_change(Value& value);

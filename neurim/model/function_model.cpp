@@ -26,7 +26,7 @@ FunctionLayer::FunctionLayer(Function function) : function_(std::move(function))
 
 void FunctionLayer::parts(Parts& p) {
   const auto visit = [&](const std::string& name, Tensor& tensor) {
-    p(name, tensor, tensor.value()->parameter && !tensor.value()->state ? Role::weight : Role::state);
+    p(name, tensor, is_learnt(tensor) ? Role::weight : Role::state);
   };
   for (const auto& [name, value] : stored_) visit(name, function_.graph.values[value].captured);
   for (auto& [name, tensor] : inner_) visit(name, tensor);

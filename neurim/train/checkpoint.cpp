@@ -188,6 +188,19 @@ TaskKind ModelConfig::task() const {
   return multi_label() ? TaskKind::multi_label : TaskKind::classify;
 }
 
+Type image_type(const Preprocess& preprocess, Dim batch) {
+  require(batch.symbolic() || batch >= 1, "batch is ", batch, "; it is at least 1");
+  return {DType::f32, {batch, preprocess.channels, preprocess.height, preprocess.width}};
+}
+
+Type input_type(const ModelConfig& config, Dim batch, std::optional<Dim> steps) {
+  if (!config.sequence) return image_type(config.preprocess, batch);
+  require(batch.symbolic() || batch >= 1, "batch is ", batch, "; it is at least 1");
+  const Dim length = steps.value_or(config.sequence->window);
+  if (config.task() == TaskKind::language) return {DType::i64, {batch, length}};
+  return {DType::f32, {batch, length, std::ssize(config.sequence->columns)}};
+}
+
 Model model_of(const ModelConfig& config, const fs::path& path) {
   const std::int64_t classes = std::ssize(config.class_names);
   if (!config.source.empty()) {
@@ -309,7 +322,7 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
          "lists, put it "
          "into a folder with a config.json, or train from it: pretrained=FILE");
   if (is_function(weights.tensors.metadata)) {
-    Model model = model_of(read_function(file), weights.config->model);
+    Model model = model_of(read_function(weights.tensors), weights.config->model);
     ModelConfig& config = *weights.config;
     if (config.class_names.empty() && !config.sequence)
       for (std::int64_t i = 0; i < model.num_classes; ++i) config.class_names.push_back(text(i));

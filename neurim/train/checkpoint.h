@@ -44,6 +44,12 @@ struct ModelConfig {
   TaskKind task() const;  ///< the kind of task
 };
 
+/// The input f32(batch,channels,height,width) of a model of images.
+Type image_type(const Preprocess& preprocess, Dim batch);
+/// The input of a model: of images image_type; f32(batch,steps,columns) of a forecaster, i64(batch,steps) of a language
+/// model, by default as many steps as in training.
+Type input_type(const ModelConfig& config, Dim batch, std::optional<Dim> steps = {});
+
 /// Creates the model of a config, with uninitialized weights. Throws Error(data) with the file's name if the model is
 /// not known.
 Model model_of(const ModelConfig& config, const fs::path& path);

@@ -11,17 +11,6 @@ namespace neurim {
 
 namespace {
 
-Type input_type(const ModelConfig& config, bool dynamic) {
-  const Dim batch = dynamic ? Dim::symbol("batch") : Dim(1);
-  if (!config.sequence) {
-    const Preprocess& p = config.preprocess;
-    return {DType::f32, {batch, p.channels, p.height, p.width}};
-  }
-  const Dim time = dynamic ? Dim::symbol("time") : Dim(config.sequence->window);
-  if (config.task() == TaskKind::language) return {DType::i64, {batch, time}};
-  return {DType::f32, {batch, time, std::ssize(config.sequence->columns)}};
-}
-
 /// Makes the folders above a file and writes it; where that fails, folders that were made go again.
 template <class Write>
 void write_below_new_folders(const fs::path& path, const Write& write) {
@@ -53,9 +42,10 @@ fs::path export_path(const Checkpoint& checkpoint, std::string_view ending) {
 Function function_of(const Checkpoint& checkpoint, bool dynamic) {
   const ModelConfig& config = checkpoint.config;
   named_parameters(checkpoint.model);  // for the names, where nothing has given them yet
-  return trace_function(
-      [&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {{"input", input_type(config, dynamic)}},
-      {config.task() == TaskKind::forecast ? "forecast" : "logits"}, metadata_of(config), device_of(checkpoint.model));
+  const Type input = dynamic ? input_type(config, Dim::symbol("batch"), Dim::symbol("time")) : input_type(config, 1);
+  return trace_function([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {{"input", input}},
+                        {config.task() == TaskKind::forecast ? "forecast" : "logits"}, metadata_of(config),
+                        device_of(checkpoint.model));
 }
 
 OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options) {

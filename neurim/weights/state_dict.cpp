@@ -70,10 +70,10 @@ StateDict read_index(const fs::path& path) {
 
 }  // namespace
 
-Tensor StateDict::Entry::load() const {
+Tensor StateDict::Entry::load(Device device) const {
   std::vector<std::byte> data(bytes(type));
   read(data.data());
-  return Tensor::from(type, data.data());
+  return Tensor::from(type, data.data(), device);
 }
 
 std::vector<std::string> StateDict::names() const {

@@ -15,7 +15,7 @@ struct StateDict {
   struct Entry {
     Type type;                                  ///< as stored
     std::function<void(std::byte* host)> read;  ///< copies out in row-major order; keeps the file mapped
-    Tensor load() const;                        ///< on the CPU
+    Tensor load(Device device = {}) const;      ///< into the memory of the device
   };
 
   fs::path path;                                      ///< of the file, for messages
