@@ -32,3 +32,9 @@ function(neurim_joined target)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endfunction()
+
+# neurim_apart(FILE…)
+#   leaves files of the current folder out of that: their anonymous namespaces have names of others too.
+function(neurim_apart)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()

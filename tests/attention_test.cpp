@@ -65,7 +65,7 @@ Tensors with_gradients(const std::function<Tensor(const Tensors&)>& function, co
 TEST(Attention, MessagesNameBothShapes) {
   const Tensor q = random_tensor({2, 4, 5, 8}, 1), k = random_tensor({2, 2, 7, 8}, 2);
   const auto attend = [&](const Tensor& key, const Tensor& value, const Tensor& mask = {}) {
-    return usage_error([&] { scaled_dot_product_attention(q, key, value, mask); });
+    return message_of([&] { scaled_dot_product_attention(q, key, value, mask); });
   };
   const std::string who = "scaled_dot_product_attention: ";
   EXPECT_EQ(attend(k, k), "nothing was thrown");
@@ -87,7 +87,7 @@ TEST(Attention, MessagesNameBothShapes) {
                 "attn_mask (2,5,7) does not broadcast to (N,H,L,S) = (2,4,5,7) of query (2,4,5,8) and key "
                 "(2,2,7,8)");
   EXPECT_EQ(attend(k, k, Tensor::full({DType::i64, {5, 7}}, 1)), who + "attn_mask is i64(5,7), has to be bool or f32");
-  EXPECT_EQ(usage_error([&] { scaled_dot_product_attention(q, k, k, {}, {.dropout_p = 1.5}); }),
+  EXPECT_EQ(message_of([&] { scaled_dot_product_attention(q, k, k, {}, {.dropout_p = 1.5}); }),
             who + "dropout_p is 1.5, has to lie in [0, 1]");
 }
 
@@ -231,14 +231,14 @@ TEST(MultiheadAttention, PaddingAndTheFutureAreNotSeen) {
 }
 
 TEST(MultiheadAttention, MessagesNameTheShapes) {
-  EXPECT_EQ(usage_error([] { nn::MultiheadAttention(10, 3); }),
+  EXPECT_EQ(message_of([] { nn::MultiheadAttention(10, 3); }),
             "MultiheadAttention: 10 features do not divide into 3 heads");
-  EXPECT_EQ(usage_error([] { nn::MultiheadAttention(8, 2, {.dropout = 2}); }),
+  EXPECT_EQ(message_of([] { nn::MultiheadAttention(8, 2, {.dropout = 2}); }),
             "MultiheadAttention: dropout is 2, has to lie in [0, 1]");
   const nn::MultiheadAttention attention(8, 2, {.kdim = 6});
   const Tensor x = random_tensor({2, 5, 8}, 1), key = random_tensor({2, 7, 6}, 2), value = random_tensor({2, 7, 8}, 3);
   const auto attend = [&](const Tensor& k, const Tensor& v, const nn::AttentionMask& mask = {}) {
-    return usage_error([&] { attention(x, k, v, mask); });
+    return message_of([&] { attention(x, k, v, mask); });
   };
   EXPECT_EQ(attend(key, value), "nothing was thrown");
   EXPECT_EQ(attend(value, value), "MultiheadAttention: takes a key (N,length,6), got (2,7,8)");
@@ -249,9 +249,9 @@ TEST(MultiheadAttention, MessagesNameTheShapes) {
             "MultiheadAttention: key_padding_mask is (2,5), key (2,7,6) expects (2,7)");
   EXPECT_EQ(attend(key, value, {.attn_mask = random_tensor({7, 5}, 1)}),
             "MultiheadAttention: attn_mask is (7,5), query (2,5,8) and key (2,7,6) expect (5,7) or (4,5,7)");
-  EXPECT_EQ(usage_error([] { nn::TransformerEncoderLayer(8, 2, {.activation = "silu"}); }),
+  EXPECT_EQ(message_of([] { nn::TransformerEncoderLayer(8, 2, {.activation = "silu"}); }),
             "TransformerEncoderLayer: activation is \"silu\", has to be relu or gelu");
-  EXPECT_EQ(usage_error([] { nn::TransformerDecoder(8, 2, 0); }), "TransformerDecoder: layers (0) must be 1 or more");
+  EXPECT_EQ(message_of([] { nn::TransformerDecoder(8, 2, 0); }), "TransformerDecoder: layers (0) must be 1 or more");
 }
 
 TEST(Transformer, StacksNameTheirPartsAsPyTorch) {
@@ -354,11 +354,11 @@ TEST(Positions, LearntRowsAreAddedUpToTheirNumber) {
   EXPECT_EQ(names(positions), std::vector<std::string>{"weight"});
   const Tensor x = random_tensor({2, 3, 4}, 1);
   EXPECT_EQ(difference(x + slice(positions.weight, {0}, {3}), positions(x)), "");
-  EXPECT_EQ(usage_error([&] { positions(random_tensor({2, 6, 4}, 1)); }),
+  EXPECT_EQ(message_of([&] { positions(random_tensor({2, 6, 4}, 1)); }),
             "LearnedPositions: takes x(N,L,4) with L up to 5, got (2,6,4)");
-  EXPECT_EQ(usage_error([] { nn::RotaryPositions()(random_tensor({2, 3, 5}, 1)); }),
+  EXPECT_EQ(message_of([] { nn::RotaryPositions()(random_tensor({2, 3, 5}, 1)); }),
             "rotary_positions: takes floating x(…,L,E) with an even number E of features, got f32(2,3,5)");
-  EXPECT_EQ(usage_error([] { split(random_tensor({2, 6}, 1), {4, 3}, 1); }),
+  EXPECT_EQ(message_of([] { split(random_tensor({2, 6}, 1), {4, 3}, 1); }),
             "split: the sizes of the 2 parts add up to 7, axis 1 of (2,6) is 6");
 }
 

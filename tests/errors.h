@@ -22,7 +22,17 @@ inline std::string error_of(const std::function<void()>& action, Fault fault = F
   return "";
 }
 
-/// The same of a usage error.
+/// The message of the Error of any kind that `action` throws, or "nothing was thrown".
+inline std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+/// The same as error_of, of a usage error.
 inline std::string usage_error(const std::function<void()>& action) { return error_of(action, Fault::usage); }
 
 inline void expect_words(const std::string& message, const std::vector<std::string>& words) {

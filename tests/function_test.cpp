@@ -133,7 +133,7 @@ TEST(Functions, RecurrentModelsHaveAFreeTimeAxis) {
 
 TEST(Functions, WhatNeedsANumberSaysSo) {
   const auto needs = [](const std::function<Tensors(Tensors)>& function) {
-    return usage_error([&] { trace_function(function, {{"x", {DType::f32, {kBatch, 4}}}}, {"y"}); });
+    return message_of([&] { trace_function(function, {{"x", {DType::f32, {kBatch, 4}}}}, {"y"}); });
   };
   EXPECT_TRUE(contains(needs([](const Tensors& in) -> Tensors {
                          const std::int64_t rows = in[0].size(0);
@@ -152,22 +152,22 @@ TEST(Functions, ABranchOnASizeIsAnAssumption) {
   };
   const Function function = trace_function(branching, {{"x", {DType::f32, {kBatch}}}}, {"y"});
   EXPECT_EQ(function({uniform({3}, 2, 2, 1)})[0].values<double>(), std::vector<double>(3, 4));
-  EXPECT_TRUE(contains(usage_error([&] { function({uniform({1}, 3, 3, 1)}); }), "batch is not 1"));
-  EXPECT_TRUE(contains(usage_error([&] { plan(function.graph, {{DType::f32, {1}}}); }), "batch is not 1"));
+  EXPECT_TRUE(contains(message_of([&] { function({uniform({1}, 3, 3, 1)}); }), "batch is not 1"));
+  EXPECT_TRUE(contains(message_of([&] { plan(function.graph, {{DType::f32, {1}}}); }), "batch is not 1"));
   const Graph again = reread(function.graph, function.graph.text()).graph;
-  EXPECT_TRUE(contains(usage_error([&] { call(again, {uniform({1}, 3, 3, 1)}); }), "batch is not 1")) << "read back";
+  EXPECT_TRUE(contains(message_of([&] { call(again, {uniform({1}, 3, 3, 1)}); }), "batch is not 1")) << "read back";
 }
 
 TEST(Functions, InputsAreComparedWithTheirTypes) {
   const Function function = trace_function([](const Tensors& in) -> Tensors { return {in[0] + in[1]}; },
                                            {{"a", {DType::f32, {kBatch, 2}}}, {"b", {DType::f32, {kBatch, 2}}}}, {"y"});
   const auto of = [&](const Type& a, const Type& b) {
-    return usage_error([&] { function({Tensor::full(a, 1), Tensor::full(b, 1)}); });
+    return message_of([&] { function({Tensor::full(a, 1), Tensor::full(b, 1)}); });
   };
   EXPECT_TRUE(contains(of({DType::f32, {2, 2}}, {DType::f32, {3, 2}}), "batch"));
   EXPECT_TRUE(contains(of({DType::f32, {2, 3}}, {DType::f32, {2, 3}}), "takes f32(batch,2)"));
   EXPECT_TRUE(contains(of({DType::f64, {2, 2}}, {DType::f32, {2, 2}}), "is f64(2,2), and the function takes f32"));
-  EXPECT_TRUE(contains(usage_error([&] { function({}); }), "takes 2 inputs, got 0"));
+  EXPECT_TRUE(contains(message_of([&] { function({}); }), "takes 2 inputs, got 0"));
 }
 
 // --- control flow
@@ -202,7 +202,7 @@ TEST(ControlFlow, IfRunsOneBody) {
                                            {{"flag", kFlag}, {"x", kRow}}, {"y"});
   EXPECT_TRUE(identical(function({flag(true), x})[0], x + x));
   EXPECT_EQ(reread(function.graph, function.graph.text()).graph.text(), function.graph.text());
-  EXPECT_TRUE(contains(usage_error([&] { plan(function.graph, {kFlag, kRow}); }), "known only when it runs"));
+  EXPECT_TRUE(contains(message_of([&] { plan(function.graph, {kFlag, kRow}); }), "known only when it runs"));
 
   // A condition that is a constant is decided when the plan is made.
   const Plan decided = plan([&](const Tensors& in) { return if_else(flag(false), twice, negative, {in[0]}); }, {kRow});
@@ -330,7 +330,7 @@ TEST(ControlFlow, BodiesThatDoNotFitAreRefused) {
   const Body one = body({kRow}, [](const Tensors& in) -> Tensors { return {in[0]}; }),
              two = body({kRow}, [](const Tensors& in) -> Tensors { return {in[0], in[0]}; });
   const auto traced = [&](const std::function<Tensors(Tensors)>& function) {
-    return usage_error([&] { trace_function(function, {{"flag", kFlag}, {"x", kRow}}, {"y"}); });
+    return message_of([&] { trace_function(function, {{"flag", kFlag}, {"x", kRow}}, {"y"}); });
   };
   EXPECT_TRUE(
       contains(traced([&](const Tensors& in) { return if_else(in[0], one, two, {in[1]}); }), "one body gives 1"));
@@ -339,8 +339,8 @@ TEST(ControlFlow, BodiesThatDoNotFitAreRefused) {
   EXPECT_TRUE(contains(traced([&](const Tensors& in) { return loop(count(1), in[0], {in[1]}, one); }), "inputs"));
   const Body condition = body({kCount, kFlag, kRow}, [](const Tensors& in) -> Tensors { return {in[1]}; });
   const Tensor x = uniform({3}, 0, 1, 1);
-  EXPECT_TRUE(contains(usage_error([&] { loop(count(1), flag(true), {x}, condition); }), "the body gives 1 values"));
-  EXPECT_TRUE(contains(usage_error([&] { loop(count(1), flag(true), {x}, one); }), "takes 1 inputs, got 3"));
+  EXPECT_TRUE(contains(message_of([&] { loop(count(1), flag(true), {x}, condition); }), "the body gives 1 values"));
+  EXPECT_TRUE(contains(message_of([&] { loop(count(1), flag(true), {x}, one); }), "takes 1 inputs, got 3"));
 }
 
 // --- text and files
@@ -389,7 +389,7 @@ TEST(GraphText, FaultsNameTheirLine) {
            {"input z f32(9223372036854775807,4)", "line 3"},
            {"commit $x = w", "no parameter and no state"},
            {"unequal batch 4*", "no expression"}}) {
-    const std::string said = usage_error([&] { parse(head + line); });
+    const std::string said = message_of([&] { parse(head + line); });
     EXPECT_TRUE(contains(said, what) && contains(said, "graph: line ")) << line << ": " << said;
   }
 }
@@ -451,7 +451,7 @@ TEST(GraphText, DamageIsRefusedOrRead) {
         else
           text.replace(at, length, whole.substr(from, static_cast<std::size_t>(random.uniform(0, 30))));
       }
-      const std::string said = usage_error([&] {
+      const std::string said = message_of([&] {
         parse_graph(text, [&](const std::string& name, const Type&) {
           require(stored.count(name) > 0, "no tensor ", name);
           return stored.at(name);

@@ -58,32 +58,32 @@ void expect_near(const Tensor& actual, const std::vector<double>& expected, doub
 }
 
 TEST(NetworkOps, MessagesNameBothShapes) {
-  EXPECT_EQ(usage_error([] { conv2d(zeros({1, 32, 8, 8}), zeros({256, 64, 3, 3})); }),
+  EXPECT_EQ(message_of([] { conv2d(zeros({1, 32, 8, 8}), zeros({256, 64, 3, 3})); }),
             "conv2d: input (1,32,8,8) has 32 channels, weight (256,64,3,3) with groups 1 expects 64");
-  EXPECT_EQ(usage_error([] { conv2d(zeros({1, 4, 8, 8}), zeros({6, 1, 3, 3}), {}, {.groups = 4}); }),
+  EXPECT_EQ(message_of([] { conv2d(zeros({1, 4, 8, 8}), zeros({6, 1, 3, 3}), {}, {.groups = 4}); }),
             "conv2d: the 6 output channels of weight (6,1,3,3) do not divide into 4 groups");
-  EXPECT_EQ(usage_error([] { conv2d(zeros({1, 1, 2, 8}), zeros({1, 1, 3, 3})); }),
+  EXPECT_EQ(message_of([] { conv2d(zeros({1, 1, 2, 8}), zeros({1, 1, 3, 3})); }),
             "conv2d: a kernel of height 3 with dilation 1 does not fit into input (1,1,2,8) with padding 0 and 0");
-  EXPECT_EQ(usage_error([] { conv3d(zeros({1, 2, 4, 4, 4}), zeros({4, 2, 5, 3, 3})); }),
+  EXPECT_EQ(message_of([] { conv3d(zeros({1, 2, 4, 4, 4}), zeros({4, 2, 5, 3, 3})); }),
             "conv3d: a kernel of depth 5 with dilation 1 does not fit into input (1,2,4,4,4) with padding 0 and 0");
-  EXPECT_EQ(usage_error([] { conv_transpose1d(zeros({1, 2, 4}), zeros({2, 3, 3}), {}, {.output_padding = {1}}); }),
+  EXPECT_EQ(message_of([] { conv_transpose1d(zeros({1, 2, 4}), zeros({2, 3, 3}), {}, {.output_padding = {1}}); }),
             "conv_transpose1d: output_padding 1 of the width has to lie in [0, 1), the stride");
-  EXPECT_EQ(usage_error([] { conv_transpose2d(zeros({1, 2, 1, 1}), zeros({2, 3, 3, 3}), {}, {.pad = {2, 0, 1, 0}}); }),
+  EXPECT_EQ(message_of([] { conv_transpose2d(zeros({1, 2, 1, 1}), zeros({2, 3, 3, 3}), {}, {.pad = {2, 0, 1, 0}}); }),
             "conv_transpose2d: padding 2 and 1 of the height leaves nothing of input (1,2,1,1) with weight "
             "(2,3,3,3)");
-  EXPECT_EQ(usage_error([] { max_pool2d(zeros({1, 1, 4, 4}), {.pad = {0, 2, 0, 0}}); }),
+  EXPECT_EQ(message_of([] { max_pool2d(zeros({1, 1, 4, 4}), {.pad = {0, 2, 0, 0}}); }),
             "max_pool2d: padding 2 of the width has to lie in [0, 2), the extent of the kernel, or a window "
             "would see "
             "padding alone");
-  EXPECT_EQ(usage_error([] { max_pool1d(zeros({1, 4, 4, 4})); }),
+  EXPECT_EQ(message_of([] { max_pool1d(zeros({1, 4, 4, 4})); }),
             "max_pool1d: takes x(N,C,L), got a tensor of shape (1,4,4,4)");
-  EXPECT_EQ(usage_error([] { adaptive_avg_pool2d(zeros({1, 4, 0, 4}), {2, 2}); }),
+  EXPECT_EQ(message_of([] { adaptive_avg_pool2d(zeros({1, 4, 0, 4}), {2, 2}); }),
             "adaptive_avg_pool2d: cannot make 2 of height 0 of input (1,4,0,4); both have to be positive");
-  EXPECT_EQ(usage_error([] { lp_pool2d(zeros({1, 4, 4, 4}), {.norm_type = 0.5}); }),
+  EXPECT_EQ(message_of([] { lp_pool2d(zeros({1, 4, 4, 4}), {.norm_type = 0.5}); }),
             "lp_pool2d: norm_type is 0.5, has to be 1 or more");
-  EXPECT_EQ(usage_error([] { linear(zeros({2, 5}), zeros({3, 4})); }),
+  EXPECT_EQ(message_of([] { linear(zeros({2, 5}), zeros({3, 4})); }),
             "linear: input (2,5) has 5 features, weight (3,4) expects 4");
-  EXPECT_EQ(usage_error([] { cross_entropy(zeros({2, 5}), Tensor::full({DType::i64, {3}}, 0)); }),
+  EXPECT_EQ(message_of([] { cross_entropy(zeros({2, 5}), Tensor::full({DType::i64, {3}}, 0)); }),
             "cross_entropy: target is (3), logits (2,5) expect (2)");
 }
 
@@ -170,7 +170,7 @@ TEST(NetworkOps, BatchNormMovesRunningStatisticsInTrainingAlone) {
     EXPECT_NEAR(interpret(graph, {x})[0].values<double>()[0], 0.7 / std::sqrt(1.6), 1e-6);
   }
   Trace trace({.training = true});
-  EXPECT_EQ(usage_error([&] { batch_norm(zeros({1, 2}), {}, {}, mean, var); }),
+  EXPECT_EQ(message_of([&] { batch_norm(zeros({1, 2}), {}, {}, mean, var); }),
             "batch_norm: input (1,2) has one value per channel, training needs more: use a larger batch or "
             "drop the last, "
             "smaller one");
@@ -232,11 +232,11 @@ TEST(NetworkOps, BinaryCrossEntropyAgreesWithPyTorchForLogitsOfAnySize) {
   const float low[] = {-30}, no[] = {0};  // nothing cancels: the loss is e^-30
   const double loss = binary_cross_entropy(Tensor::from(Shape{1}, low), Tensor::from(Shape{1}, no)).item();
   EXPECT_NEAR(loss / 9.357622968839736e-14, 1, 1e-5);
-  EXPECT_EQ(usage_error([] { binary_cross_entropy(zeros({2, 5}), zeros({5})); }),
+  EXPECT_EQ(message_of([] { binary_cross_entropy(zeros({2, 5}), zeros({5})); }),
             "binary_cross_entropy: the logits are f32(2,5), the target is f32(5); they have to be equal: one "
             "number "
             "in [0, 1] for each logit");
-  EXPECT_EQ(usage_error([] { binary_cross_entropy(zeros({2, 5}), zeros({2, 5}), "mean", zeros({2})); }),
+  EXPECT_EQ(message_of([] { binary_cross_entropy(zeros({2, 5}), zeros({2, 5}), "mean", zeros({2})); }),
             "binary_cross_entropy: pos_weight is f32(2), which does not broadcast to the logits f32(2,5); one number a "
             "class is (5) "
             "for logits (…,C), (C,1,1) for (N,C,H,W)");
@@ -262,17 +262,17 @@ TEST(NetworkOps, AnIndexOutsideItsRangeIsNamed) {
   const auto integers = [](const Shape& shape, const std::vector<std::int64_t>& values) {
     return Tensor::from(shape, values);
   };
-  EXPECT_EQ(usage_error([&] { embedding(integers({2, 2}, {0, 4, 5, 9}), words); }),
+  EXPECT_EQ(message_of([&] { embedding(integers({2, 2}, {0, 4, 5, 9}), words); }),
             "words: gather: the index at (1,0) is 5, which is not in [-5,5)");
-  EXPECT_EQ(usage_error([&] { one_hot(integers({}, {-1}), 3); }), "one_hot: the index is -1, which is not in [0,3)");
+  EXPECT_EQ(message_of([&] { one_hot(integers({}, {-1}), 3); }), "one_hot: the index is -1, which is not in [0,3)");
   // In a plan what is computed on the way may be overwritten by what follows.
   const Plan step = plan([&](const Tensors& in) { return Tensors{cross_entropy(embedding(in[0] + 1, words), in[1])}; },
                          {{DType::i64, {3}}, {DType::i64, {3}}});
   const Tensor fine = integers({3}, {0, 1, 3});
-  EXPECT_EQ(usage_error([&] { step({fine, fine}); }), "nothing thrown");
-  EXPECT_EQ(usage_error([&] { step({integers({3}, {0, 4, 9}), fine}); }),
+  EXPECT_EQ(message_of([&] { step({fine, fine}); }), "nothing was thrown");
+  EXPECT_EQ(message_of([&] { step({integers({3}, {0, 4, 9}), fine}); }),
             "words: gather: the index at (1) is 5, which is not in [-5,5); nothing was changed by this step");
-  EXPECT_EQ(usage_error([&] { step({fine, integers({3}, {0, -100, 4})}); }),
+  EXPECT_EQ(message_of([&] { step({fine, integers({3}, {0, -100, 4})}); }),
             "cross_entropy: the target at (2) is 4, which is not in [0,4) (-100 is ignored); nothing was changed by "
             "this step");
 }
@@ -421,31 +421,31 @@ TEST(NetworkOps, CompositionsInEveryDType) {
 
 TEST(NetworkOps, MessagesOfShapesAndModes) {
   const Tensor x = zeros({2, 6, 5});
-  EXPECT_EQ(usage_error([&] { layer_norm(x, {4}, zeros({4}), zeros({4})); }),
+  EXPECT_EQ(message_of([&] { layer_norm(x, {4}, zeros({4}), zeros({4})); }),
             "layer_norm: the normalized shape (4) is not that of the last axes of the input (2,6,5)");
-  EXPECT_EQ(usage_error([&] { layer_norm(x, {5}, zeros({4})); }),
+  EXPECT_EQ(message_of([&] { layer_norm(x, {5}, zeros({4})); }),
             "layer_norm: a weight or bias (4) has not the normalized shape (5)");
-  EXPECT_EQ(usage_error([&] { group_norm(x, 4); }),
+  EXPECT_EQ(message_of([&] { group_norm(x, 4); }),
             "group_norm: the 6 channels of input (2,6,5) do not divide into 4 groups");
-  EXPECT_EQ(usage_error([&] { instance_norm(zeros({2, 3, 1})); }),
+  EXPECT_EQ(message_of([&] { instance_norm(zeros({2, 3, 1})); }),
             "instance_norm: input (2,3,1) has one value per channel and sample, which has no variance: use a "
             "larger input");
-  EXPECT_EQ(usage_error([&] { interpolate(x, {.size = {3}, .mode = "bilinear"}); }),
+  EXPECT_EQ(message_of([&] { interpolate(x, {.size = {3}, .mode = "bilinear"}); }),
             "interpolate: mode is 'bilinear', input (2,6,5) takes nearest, nearest-exact, linear");
-  EXPECT_EQ(usage_error([&] { interpolate(x, {.size = {3}, .scale_factor = {2}}); }),
+  EXPECT_EQ(message_of([&] { interpolate(x, {.size = {3}, .scale_factor = {2}}); }),
             "interpolate: takes size or scale_factor, one number, for input (2,6,5), got 1 and 1");
-  EXPECT_EQ(usage_error([&] { pad(x, {0, 0, 5, 0, 0, 0}, "reflect"); }),
+  EXPECT_EQ(message_of([&] { pad(x, {0, 0, 5, 0, 0, 0}, "reflect"); }),
             "pad: mode reflect adds up to 4 along axis 2 of (2,6,5), not 5");
-  EXPECT_EQ(usage_error([&] { pad(x, {0, 0, 1, 0, 0, 1}, "mirror"); }),
+  EXPECT_EQ(message_of([&] { pad(x, {0, 0, 1, 0, 0, 1}, "mirror"); }),
             "pad: mode is 'mirror', but has to be reflect, replicate or circular");
-  EXPECT_EQ(usage_error([&] { glu(x); }), "glu: axis 2 of (2,6,5) has an odd size and no halves");
-  EXPECT_EQ(usage_error([&] { prelu(x, zeros({5})); }), "prelu: weight is (5), input (2,6,5) takes (1) or (6)");
-  EXPECT_EQ(usage_error([&] { softshrink(x, -1); }), "shrink: lambd is -1, but has to be 0 or more");
-  EXPECT_EQ(usage_error([&] { celu(x, 0); }), "celu: alpha is 0, but has to be above 0");
-  EXPECT_EQ(usage_error([&] { unflatten(x, 1, {4, -1}); }), "unflatten: axis 1 of (2,6,5) does not divide into (4,-1)");
-  EXPECT_EQ(usage_error([&] { flatten(x, 2, 1); }), "flatten: start axis 2 of (2,6,5) is behind end axis 1");
-  EXPECT_EQ(usage_error([&] { alpha_dropout(x, 1); }), "alpha_dropout: p is 1, has to lie in [0, 1)");
-  EXPECT_EQ(usage_error([&] { embedding(Tensor::full({DType::i64, {2}}, 0), zeros({3, 2}), 3); }),
+  EXPECT_EQ(message_of([&] { glu(x); }), "glu: axis 2 of (2,6,5) has an odd size and no halves");
+  EXPECT_EQ(message_of([&] { prelu(x, zeros({5})); }), "prelu: weight is (5), input (2,6,5) takes (1) or (6)");
+  EXPECT_EQ(message_of([&] { softshrink(x, -1); }), "shrink: lambd is -1, but has to be 0 or more");
+  EXPECT_EQ(message_of([&] { celu(x, 0); }), "celu: alpha is 0, but has to be above 0");
+  EXPECT_EQ(message_of([&] { unflatten(x, 1, {4, -1}); }), "unflatten: axis 1 of (2,6,5) does not divide into (4,-1)");
+  EXPECT_EQ(message_of([&] { flatten(x, 2, 1); }), "flatten: start axis 2 of (2,6,5) is behind end axis 1");
+  EXPECT_EQ(message_of([&] { alpha_dropout(x, 1); }), "alpha_dropout: p is 1, has to lie in [0, 1)");
+  EXPECT_EQ(message_of([&] { embedding(Tensor::full({DType::i64, {2}}, 0), zeros({3, 2}), 3); }),
             "embedding: padding_idx 3 names no row of the weight (3,2)");
 }
 

@@ -97,7 +97,7 @@ TEST(Module, EqualNamesAreAnError) {
     nn::Linear a{1, 1}, b{1, 1};
     void parts(Parts& p) { p("fc", a)("fc", b); }
   } twice;
-  EXPECT_NE(usage_error([&] { named_parameters(twice); }).find("fc.weight"), std::string::npos);
+  EXPECT_NE(message_of([&] { named_parameters(twice); }).find("fc.weight"), std::string::npos);
 }
 
 TEST(Module, CopySharesAndCloneDoesNot) {
@@ -148,25 +148,25 @@ TEST(Module, OneLayerAloneIsASequential) {
 }
 
 TEST(Layers, RejectWhatCannotBe) {
-  EXPECT_NE(usage_error([] { nn::Conv2d(6, 8, {.groups = 4}); }).find("4 groups"), std::string::npos);
-  EXPECT_NE(usage_error([] { nn::ConvTranspose1d(6, 8, {.groups = 4}); }).find("4 groups"), std::string::npos);
-  EXPECT_EQ(usage_error([] { nn::Conv3d(6, 8, {.stride = {1, 2, 2}, .pad = "same"}); }),
+  EXPECT_NE(message_of([] { nn::Conv2d(6, 8, {.groups = 4}); }).find("4 groups"), std::string::npos);
+  EXPECT_NE(message_of([] { nn::ConvTranspose1d(6, 8, {.groups = 4}); }).find("4 groups"), std::string::npos);
+  EXPECT_EQ(message_of([] { nn::Conv3d(6, 8, {.stride = {1, 2, 2}, .pad = "same"}); }),
             "Conv3d: padding \"same\" takes stride 1, not (1,2,2); give the padding as numbers");
-  EXPECT_EQ(usage_error([] { nn::Conv2d(6, 8, {.pad = "full"}); }),
+  EXPECT_EQ(message_of([] { nn::Conv2d(6, 8, {.pad = "full"}); }),
             "padding is \"full\"; it is \"same\", \"valid\" or the size at both ends of each axis");
-  EXPECT_NE(usage_error([] { nn::Linear(0, 8); }).find("Linear"), std::string::npos);
+  EXPECT_NE(message_of([] { nn::Linear(0, 8); }).find("Linear"), std::string::npos);
 }
 
 TEST(Layers, ErrorsNameTheLayer) {
   const Model model = create_model("lenet5");
-  const std::string error = usage_error([&] { model(Tensor::full({DType::f32, {1, 3, 28, 28}}, 0)); });
+  const std::string error = message_of([&] { model(Tensor::full({DType::f32, {1, 3, 28, 28}}, 0)); });
   EXPECT_NE(error.find("c1"), std::string::npos) << error;
   struct Decoder {
     nn::ConvTranspose2d up{8, 4};
     void parts(Parts& p) { p("up", up); }
   } decoder;
   named_parameters(decoder);
-  EXPECT_EQ(usage_error([&] { decoder.up(Tensor::full({DType::f32, {1, 4, 5, 5}}, 0)); }),
+  EXPECT_EQ(message_of([&] { decoder.up(Tensor::full({DType::f32, {1, 4, 5, 5}}, 0)); }),
             "up: conv_transpose2d: input (1,4,5,5) has 4 channels, weight (8,4,3,3) expects 8");
 }
 
@@ -175,16 +175,16 @@ TEST(Layers, ErrorsSayWhereTheyAre) {
   const nn::Sequential nested(nn::ReLU(), net);
   const Tensor x = Tensor::full({DType::f32, {2, 3, 8, 8}}, 0);
   const std::string fault = "linear: input (2,288) has 288 features, weight (2,10) expects 10";
-  EXPECT_EQ(usage_error([&] { net(x); }), "3: " + fault);
-  EXPECT_EQ(usage_error([&] { nested(x); }), "1.3: " + fault);
-  EXPECT_EQ(usage_error([&] { plan([&](const Tensors& in) { return Tensors{nested(in[0])}; }, {x.type()}); }),
+  EXPECT_EQ(message_of([&] { net(x); }), "3: " + fault);
+  EXPECT_EQ(message_of([&] { nested(x); }), "1.3: " + fault);
+  EXPECT_EQ(message_of([&] { plan([&](const Tensors& in) { return Tensors{nested(in[0])}; }, {x.type()}); }),
             "1.3: " + fault);
-  EXPECT_EQ(usage_error([&] { nn::Sequential(nn::ReLU(), nn::MaxPool2d(9))(x); }).substr(0, 4), "1: m");
+  EXPECT_EQ(message_of([&] { nn::Sequential(nn::ReLU(), nn::MaxPool2d(9))(x); }).substr(0, 4), "1: m");
   nn::Network network;
   network.add("flat", nn::Flatten(), 0).add("head", nn::Linear(10, 2), 1);
-  EXPECT_EQ(usage_error([&] { network(x); }), "head: linear: input (2,192) has 192 features, weight (2,10) expects 10");
+  EXPECT_EQ(message_of([&] { network(x); }), "head: linear: input (2,192) has 192 features, weight (2,10) expects 10");
   const nn::TransformerEncoder encoder(8, 2, 2, {.dim_feedforward = 8});
-  EXPECT_EQ(usage_error([&] { encoder(Tensor::full({DType::f32, {2, 3, 6}}, 0)); }).substr(0, 10), "layers.0: ");
+  EXPECT_EQ(message_of([&] { encoder(Tensor::full({DType::f32, {2, 3, 6}}, 0)); }).substr(0, 10), "layers.0: ");
 
   // Tensors that have names know more, and the path is there once.
   struct Net {
@@ -192,14 +192,14 @@ TEST(Layers, ErrorsSayWhereTheyAre) {
     void parts(Parts& p) { p("features", features); }
   } named{nested};
   named_parameters(named);
-  EXPECT_EQ(usage_error([&] { named.features(x); }), "features.1.3: " + fault);
+  EXPECT_EQ(message_of([&] { named.features(x); }), "features.1.3: " + fault);
 }
 
 TEST(Layers, BatchNormOfOneValueSaysWhere) {
   const nn::Sequential net(nn::ReLU(), nn::BatchNorm2d(3));
   const auto fault = [&] {
     Trace trace({.training = true});
-    return usage_error([&] { net(trace.input({DType::f32, {1, 3, 1, 1}})); });
+    return message_of([&] { net(trace.input({DType::f32, {1, 3, 1, 1}})); });
   };
   const std::string words = "batch_norm: input (1,3,1,1) has one value per channel";
   EXPECT_EQ(fault().substr(0, words.size() + 3), "1: " + words);
@@ -225,7 +225,7 @@ TEST(Layers, OneThatNoPartsNameIsRefusedInTraining) {
   const auto fault = [&](bool training) {
     const Model model{"forgetful", 1, 2, 3, {0}, {1}, net};
     Trace trace({.training = training});
-    return usage_error([&] { model(trace.input({DType::f32, {1, 2}})); });
+    return message_of([&] { model(trace.input({DType::f32, {1, 2}})); });
   };
   EXPECT_EQ(fault(true),
             "forgetful: the network reads a parameter f32(3,2) that no parts() names, so that it would be neither "
@@ -288,7 +288,7 @@ TEST(Layers, PadsStandWherePyTorchPutsThem) {
   const Tensor image = Tensor::from({1, 1, 2, 2}, Values{1, 2, 3, 4});
   EXPECT_EQ((nn::ReplicationPad2d{{1, 0, 0, 1}}(image).values<float>()), (Values{1, 1, 2, 3, 3, 4, 3, 3, 4}));
   EXPECT_EQ((nn::CircularPad2d{{1, 0, 0, 1}}(image).values<float>()), (Values{2, 1, 2, 4, 3, 4, 2, 1, 2}));
-  EXPECT_NE(usage_error([&] { nn::ReflectionPad2d{}(x); }).find("(1,1,3)"), std::string::npos);
+  EXPECT_NE(message_of([&] { nn::ReflectionPad2d{}(x); }).find("(1,1,3)"), std::string::npos);
 }
 
 TEST(Layers, NormsHaveTheParametersOfPyTorchs) {
@@ -318,9 +318,9 @@ TEST(Layers, NormsHaveTheParametersOfPyTorchs) {
   }
   EXPECT_NEAR(nn::RMSNorm({4})(flat).values<double>()[0], 1 / std::sqrt(29), 1e-6);
   EXPECT_NEAR((nn::LocalResponseNorm{.size = 3, .alpha = 3, .beta = 1}(x).values<double>()[0]), 1.0 / 11, 1e-6);
-  EXPECT_NE(usage_error([&] { bare(flat); }).find("InstanceNorm2d: takes x(N,C,H,W)"), std::string::npos);
-  EXPECT_NE(usage_error([&] { batch(x); }).find("BatchNorm1d: takes"), std::string::npos);
-  EXPECT_NE(usage_error([] { nn::GroupNorm(3, 4); }).find("GroupNorm: 4 channels"), std::string::npos);
+  EXPECT_NE(message_of([&] { bare(flat); }).find("InstanceNorm2d: takes x(N,C,H,W)"), std::string::npos);
+  EXPECT_NE(message_of([&] { batch(x); }).find("BatchNorm1d: takes"), std::string::npos);
+  EXPECT_NE(message_of([] { nn::GroupNorm(3, 4); }).find("GroupNorm: 4 channels"), std::string::npos);
   EXPECT_EQ(nn::SyncBatchNorm(4)(x).values<double>(), nn::BatchNorm2d(4)(x).values<double>());
   nn::BatchNorm2d stateless(2, {.affine = false, .track_running_stats = false});
   EXPECT_TRUE(named_parameters(stateless).empty());
@@ -356,7 +356,7 @@ TEST(Layers, ConvolutionsPadAsPyTorchDoes) {
   EXPECT_EQ(padded("reflect"), (std::vector<double>{5, 6, 7}));
   EXPECT_EQ(padded("replicate"), (std::vector<double>{4, 6, 8}));
   EXPECT_EQ(padded("circular"), (std::vector<double>{6, 6, 6}));
-  EXPECT_EQ(usage_error([&] { padded("edge"); }),
+  EXPECT_EQ(message_of([&] { padded("edge"); }),
             "Conv1d: padding_mode is \"edge\"; it is \"zeros\", \"reflect\", \"replicate\" or \"circular\"");
 }
 
@@ -428,8 +428,8 @@ TEST(Init, Distributions) {
   near(drawn(nn::trunc_normal(0, 1, -1, 1)), 0.53956, 1);
   EXPECT_EQ(drawn(nn::constant(4)).std, 0);
   EXPECT_EQ(drawn(nn::constant(4)).mean, 4);
-  EXPECT_NE(usage_error([] { nn::trunc_normal(0, 1, 9, 10); }).find("widen"), std::string::npos);
-  EXPECT_NE(usage_error([] { nn::kaiming_normal({5}); }).find("fan"), std::string::npos);
+  EXPECT_NE(message_of([] { nn::trunc_normal(0, 1, 9, 10); }).find("widen"), std::string::npos);
+  EXPECT_NE(message_of([] { nn::kaiming_normal({5}); }).find("fan"), std::string::npos);
 }
 
 TEST(Init, IsAFunctionOfSeedAndName) {
@@ -516,9 +516,9 @@ TEST(Zoo, Dropout) {
   EXPECT_EQ(dropouts("mobilenet_v2", std::nullopt), 0);  // its rate is another
   EXPECT_EQ(dropouts("mobilenet_v2", 0.5), 1);
   EXPECT_EQ(dropouts("resnet18", 0), 0);
-  EXPECT_NE(usage_error([] { create_model("resnet18", {.dropout = 0.5}); }).find("resnet18 has no dropout"),
+  EXPECT_NE(message_of([] { create_model("resnet18", {.dropout = 0.5}); }).find("resnet18 has no dropout"),
             std::string::npos);
-  EXPECT_NE(usage_error([] { create_model("alexnet", {.dropout = 50}); }).find("from 0 to 1"), std::string::npos);
+  EXPECT_NE(message_of([] { create_model("alexnet", {.dropout = 50}); }).find("from 0 to 1"), std::string::npos);
 }
 
 /// The rates of the factors that leave out whole samples, in a trace of the model for training.
@@ -543,7 +543,7 @@ TEST(Zoo, StochasticDepthGrowsFromBlockToBlock) {
   EXPECT_FALSE(drop_path_rates("efficientnet_v2_s", std::nullopt).empty());
   EXPECT_EQ(drop_path_rates("convnext_tiny", std::nullopt).size(), 17u);  // the first block's rate is 0
   EXPECT_EQ(drop_path_rates("convnext_tiny", std::nullopt).back(), 0.1);
-  EXPECT_EQ(usage_error([] { create_model("resnet18", {.drop_path = 0.5}); }),
+  EXPECT_EQ(message_of([] { create_model("resnet18", {.drop_path = 0.5}); }),
             "model: resnet18 has no drop_path; leave drop_path=0.5 out");
 }
 
@@ -561,9 +561,9 @@ TEST(Zoo, UNetIsThatOfThePaper) {
   EXPECT_EQ(find(net, "up.3.0.weight").tensor.shape(), (Shape{64, 128, 3, 3}));
   EXPECT_NEAR(moments(find(padded, "rise.0.weight").tensor).std, std::sqrt(2.0 / 64), 5e-3);
   EXPECT_NEAR(moments(find(padded, "up.0.0.weight").tensor).std, std::sqrt(2.0 / (64 * 9)), 2e-3);
-  EXPECT_EQ(usage_error([&] { net(trace.input({DType::f32, {1, 1, 512, 572}})); }),
+  EXPECT_EQ(message_of([&] { net(trace.input({DType::f32, {1, 1, 512, 572}})); }),
             "UNet: an image of 512x572 cannot be halved 4 times; 524x572 can");
-  EXPECT_EQ(usage_error([&] { padded(trace.input({DType::f32, {1, 3, 40, 65}})); }),
+  EXPECT_EQ(message_of([&] { padded(trace.input({DType::f32, {1, 3, 40, 65}})); }),
             "UNet: an image of 40x65 cannot be halved 3 times; 40x72 can");
 }
 
@@ -597,7 +597,7 @@ TEST(Cost, CountsWhatAnImageTakes) {
   const ModelCost cost = total(layers);
   EXPECT_EQ(cost.multiply_adds, 720 + 288 + 4 * 2304);
   EXPECT_EQ(cost.activations, 24 + 48 + 48 + 48 + 2304 + 48);
-  EXPECT_NE(usage_error([&] { layer_costs(model, {6, 7}); }).find("(C,H,W)"), std::string::npos);
+  EXPECT_NE(message_of([&] { layer_costs(model, {6, 7}); }).find("(C,H,W)"), std::string::npos);
 }
 
 TEST(Cost, AttentionCountsBothProducts) {
@@ -661,7 +661,7 @@ TEST(Zoo, TimmsNamesAndShapes) {
     EXPECT_EQ(find(model, row.tensor).tensor.shape(), row.shape) << row.model;
     EXPECT_EQ(find(model, row.tensor).tensor.name(), row.tensor);
   }
-  EXPECT_NE(usage_error([] { create_model("timm/efficientnet_b00"); }).find("did you mean 'timm/efficientnet_b0'"),
+  EXPECT_NE(message_of([] { create_model("timm/efficientnet_b00"); }).find("did you mean 'timm/efficientnet_b0'"),
             std::string::npos);
 }
 
@@ -695,7 +695,7 @@ TEST(Zoo, WeightsOfAnotherLibraryFitStrictly) {
   const Model ours = create_model("mobilenet_v3_small", {.num_classes = 10}),
               theirs = create_model("timm/mobilenetv3_small_100", {.num_classes = 7});
   const StateDict weights = weights_of(theirs);
-  const std::string classes = usage_error([&] { load_model(ours, weights); });
+  const std::string classes = message_of([&] { load_model(ours, weights); });
   EXPECT_NE(classes.find("classifier.weight: f32(7,1024) in the file, f32(10,1024) here"), std::string::npos)
       << classes;
   const LoadReport adapted = load_model(ours, weights, Fit::adapt);
@@ -707,14 +707,14 @@ TEST(Zoo, WeightsOfAnotherLibraryFitStrictly) {
   other.entries.erase("conv_stem.weight");
   other.entries["blocks.9.weight"] = other.entries.at("conv_head.weight");
   other.entries.at("conv_head.bias").type.shape = {1023};
-  const std::string wrong = usage_error([&] { load_model(ours, other, Fit::adapt); });
+  const std::string wrong = message_of([&] { load_model(ours, other, Fit::adapt); });
   EXPECT_NE(wrong.find("1 missing from the file (conv_stem.weight)"), std::string::npos) << wrong;
   EXPECT_NE(wrong.find("1 left over in the file (blocks.9.weight)"), std::string::npos) << wrong;
   EXPECT_NE(wrong.find("conv_head.bias: f32(1023) in the file, f32(1024) here"), std::string::npos) << wrong;
 
   StateDict flat = weights_of(create_model("mobilenet_v3_small", {.num_classes = 10}));
   flat.entries.at("features.0.0.weight").type.shape = {16, 27};  // as many, but under the model's own names
-  EXPECT_NE(usage_error([&] { load_model(ours, flat); }).find("features.0.0.weight: f32(16,27) in the file"),
+  EXPECT_NE(message_of([&] { load_model(ours, flat); }).find("features.0.0.weight: f32(16,27) in the file"),
             std::string::npos);
 }
 
@@ -726,10 +726,10 @@ TEST(Zoo, ClassesChannelsAndMistakes) {
   EXPECT_EQ(model.mean.size(), 1u);
   EXPECT_EQ(create_model("vit_tiny", {.seed = std::nullopt}).name, "vit_tiny_patch16_224");
   EXPECT_EQ(create_model("timm/deit_small", {.seed = std::nullopt}).name, "deit_small_patch16_224");
-  EXPECT_EQ(usage_error([] { forward_shape(create_model("vit_tiny_patch16_224", {.seed = std::nullopt}), 96); }),
+  EXPECT_EQ(message_of([] { forward_shape(create_model("vit_tiny_patch16_224", {.seed = std::nullopt}), 96); }),
             "vision transformer: takes images (N,C,224,224), to which its position embeddings are tied, got "
             "(2,3,96,96)");
-  const std::string error = usage_error([] { create_model("resnt18"); });
+  const std::string error = message_of([] { create_model("resnt18"); });
   EXPECT_NE(error.find("did you mean 'resnet18'"), std::string::npos) << error;
 }
 

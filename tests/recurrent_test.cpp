@@ -96,7 +96,7 @@ TEST(Recurrent, ALengthOutsideTheStepsIsADataErrorOfManySequencesToo) {
   const auto rows = planned.rows();
   EXPECT_TRUE(
       std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.op == "linear+lstm_recurrence"; }));
-  EXPECT_EQ(usage_error([&] { planned({random_tensor({2, 40, 3}, 1), Tensor::from(Shape{40}, lengths)}); }),
+  EXPECT_EQ(message_of([&] { planned({random_tensor({2, 40, 3}, 1), Tensor::from(Shape{40}, lengths)}); }),
             "lstm_recurrence: the length at (17) is 3, which is not in [1,3); nothing was changed by this step");
 }
 
@@ -114,19 +114,19 @@ TEST(Recurrent, ALengthOutsideTheStepsIsADataError) {
 }
 
 TEST(Recurrent, MessagesSayWhatIsWrong) {
-  EXPECT_EQ(usage_error([] { nn::LSTM(3, 4, {.proj_size = 4}); }),
+  EXPECT_EQ(message_of([] { nn::LSTM(3, 4, {.proj_size = 4}); }),
             "LSTM: proj_size 4 has to be less than the hidden size 4, or 0 for no projection");
-  EXPECT_EQ(usage_error([] { nn::GRU(3, 4, {.dropout = 0.5}); }),
+  EXPECT_EQ(message_of([] { nn::GRU(3, 4, {.dropout = 0.5}); }),
             "GRU: dropout acts between layers, and there is one; give num_layers=2 or more, or dropout=0");
-  EXPECT_EQ(usage_error([] { nn::RNN(3, 4, {.nonlinearity = "sine"}); }),
+  EXPECT_EQ(message_of([] { nn::RNN(3, 4, {.nonlinearity = "sine"}); }),
             "RNN: nonlinearity is \"sine\", has to be tanh or relu");
-  EXPECT_EQ(usage_error([] { nn::RNN(3, 4)(random_tensor({2, 3}, 1)); }),
+  EXPECT_EQ(message_of([] { nn::RNN(3, 4)(random_tensor({2, 3}, 1)); }),
             "RNN: takes x (steps,batch,features), got (2,3)");
-  EXPECT_EQ(usage_error([] { nn::GRU(3, 4)(random_tensor({5, 2, 7}, 1)); }),
+  EXPECT_EQ(message_of([] { nn::GRU(3, 4)(random_tensor({5, 2, 7}, 1)); }),
             "gru: x (5,2,7) has 7 features, weight_ih (12,3) expects 3");
-  EXPECT_EQ(usage_error([] { nn::GRU(3, 4)(random_tensor({5, 2, 3}, 1), {random_tensor({2, 4}, 1)}); }),
+  EXPECT_EQ(message_of([] { nn::GRU(3, 4)(random_tensor({5, 2, 3}, 1), {random_tensor({2, 4}, 1)}); }),
             "GRU: the initial h is (2,4), expected (layers*directions,batch,units) (1,2,4)");
-  EXPECT_EQ(usage_error([] { nn::LSTM(3, 4)(random_tensor({5, 2, 3}, 1), {random_tensor({1, 2, 4}, 1)}); }),
+  EXPECT_EQ(message_of([] { nn::LSTM(3, 4)(random_tensor({5, 2, 3}, 1), {random_tensor({1, 2, 4}, 1)}); }),
             "LSTM: the initial h and c are given together or not at all");
 }
 

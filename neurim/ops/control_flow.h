@@ -22,8 +22,8 @@ class ControlFlow : public Op {
   std::vector<Sample> samples() const override { return {}; }
 
  protected:
-  explicit ControlFlow(std::vector<Body> bodies) : bodies_(std::move(bodies)) {}
-  std::vector<Body> bodies_;
+  explicit ControlFlow(std::vector<Body> bodies) : bodies_(std::move(bodies)) {}  ///< as many as there will be
+  std::vector<Body> bodies_;                                                      ///< what it runs
 };
 
 /// Inputs (condition, captures…): condition a bool scalar. Runs the first body with the captures where it is true, else
