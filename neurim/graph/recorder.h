@@ -24,8 +24,8 @@ struct Recorder {
   int read(const Tensor& tensor);
   /// A handle to a value of this graph.
   Tensor handle(int value) const;
-  Tensors record(std::shared_ptr<const Op> op, std::vector<int> in, Types out);  ///< adds a node; its outputs
-  void assign(const Tensor& state, const Tensor& next);                          ///< Tensor::assign in a trace
+  Tensors record(std::shared_ptr<const Op> op, std::vector<int> in, const Types& out);  ///< adds a node; its outputs
+  void assign(const Tensor& state, const Tensor& next);                                 ///< Tensor::assign in a trace
 
   /// The gradients of values with respect to values over the nodes from `first` on.
   Tensors backward(std::size_t first, std::span<const int> of, std::span<const int> wrt, std::span<const Tensor> seeds);

@@ -53,7 +53,7 @@ Tensor Recorder::handle(int number) const {
   return Tensor(std::move(value));
 }
 
-Tensors Recorder::record(std::shared_ptr<const Op> op, std::vector<int> in, Types out) {
+Tensors Recorder::record(std::shared_ptr<const Op> op, std::vector<int> in, const Types& out) {
   Graph::Node node{std::move(op), std::move(in), {}, {}};
   for (int number : node.in) {
     const Graph::Value& value = graph.values[number];
