@@ -33,8 +33,8 @@ struct RowClassifier {
 };
 
 template <class Cell>
-Entry row_classifier(std::string name) {
-  return {.name = std::move(name),
+Entry row_classifier(const std::string& name) {
+  return {.name = name,
           .build = [](const Options& o) { return RowClassifier<Cell>(o); },
           .image_size = kSide,
           .classes = 10,
