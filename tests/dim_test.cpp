@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "neurim/base/error.h"
 #include "neurim/core/types.h"
 
@@ -85,6 +87,11 @@ TEST(Dim, AssumptionsAreKept) {
   }
   ASSERT_EQ(pairs.size(), 1u);
   EXPECT_EQ(pairs.begin()->first, std::pair(std::string("batch"), std::string("2")));
+}
+
+TEST(Dim, EveryNumberIsRead) {
+  for (const std::int64_t number : {std::int64_t{0}, std::int64_t{1} << 62, std::numeric_limits<std::int64_t>::max()})
+    EXPECT_EQ(Dim::parse(std::to_string(number)), number);
 }
 
 TEST(Dim, BadTextsAreRefused) {

@@ -82,7 +82,7 @@ TEST(PyTorchFile, EveryDType) {
   check("BFloat16Storage", DType::bf16, raw(std::vector<std::uint16_t>{0x3f80, 0xc000}));
   check("LongStorage", DType::i64, raw(std::vector<std::int64_t>{1, -2}));
   check("IntStorage", DType::i32, raw(std::vector<std::int32_t>{1, -2}));
-  check("ShortStorage", DType::i32, raw(std::vector<std::int16_t>{1, -2}));
+  check("ShortStorage", DType::i16, raw(std::vector<std::int16_t>{1, -2}));
   check("CharStorage", DType::i8, raw(std::vector<std::int8_t>{1, -2}));
   check("ByteStorage", DType::u8, raw(std::vector<std::uint8_t>{1, 0}));
   check("BoolStorage", DType::boolean, raw(std::vector<std::uint8_t>{1, 0}));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -191,11 +192,9 @@ class Reader {
       value = dividend / divisor;
     } else if (std::isdigit(static_cast<unsigned char>(c))) {
       std::int64_t number = 0;
-      for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])); ++at_)
-        if (number > (std::int64_t{1} << 58))
-          bad();
-        else
-          number = number * 10 + (text_[at_] - '0');
+      const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), number);
+      if (error != std::errc()) bad();
+      at_ = static_cast<std::size_t>(end - text_.data());
       value = number;
     } else if (begins_symbol(c)) {
       const std::size_t first = at_;

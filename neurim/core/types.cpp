@@ -24,7 +24,11 @@ constexpr std::array<DTypeRow, kDTypes.size()> kRows{{{"f64", 64, true},
                                                       {"bf16", 16, true},
                                                       {"i64", 64, false},
                                                       {"i32", 32, false},
+                                                      {"i16", 16, false},
                                                       {"i8", 8, false},
+                                                      {"u64", 64, false},
+                                                      {"u32", 32, false},
+                                                      {"u16", 16, false},
                                                       {"u8", 8, false},
                                                       {"bool", 8, false}}};
 const DTypeRow& row(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }

@@ -16,10 +16,11 @@
 namespace neurim {
 
 /// The type of an element.
-enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i8, u8, boolean };
+enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
 /// All of them.
-inline constexpr std::array kDTypes{DType::f64, DType::f32, DType::f16, DType::bf16,   DType::i64,
-                                    DType::i32, DType::i8,  DType::u8,  DType::boolean};
+inline constexpr std::array kDTypes{DType::f64, DType::f32, DType::f16,    DType::bf16, DType::i64,
+                                    DType::i32, DType::i16, DType::i8,     DType::u64,  DType::u32,
+                                    DType::u16, DType::u8,  DType::boolean};
 
 int bits(DType dtype);                                    ///< of an element
 std::string_view name(DType dtype);                       ///< "f32", "bool", …

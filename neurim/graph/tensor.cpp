@@ -30,7 +30,11 @@ T load(DType dtype, const std::byte* at) {
     case DType::bf16: return static_cast<T>(from_bf16(as(std::uint16_t{})));
     case DType::i64: return static_cast<T>(as(std::int64_t{}));
     case DType::i32: return static_cast<T>(as(std::int32_t{}));
+    case DType::i16: return static_cast<T>(as(std::int16_t{}));
     case DType::i8: return static_cast<T>(as(std::int8_t{}));
+    case DType::u64: return static_cast<T>(as(std::uint64_t{}));
+    case DType::u32: return static_cast<T>(as(std::uint32_t{}));
+    case DType::u16: return static_cast<T>(as(std::uint16_t{}));
     case DType::u8: return static_cast<T>(as(std::uint8_t{}));
     case DType::boolean: return static_cast<T>(as(std::uint8_t{}) != 0);
   }
@@ -46,7 +50,11 @@ void store(DType dtype, double value, std::byte* at) {
     case DType::bf16: return as(to_bf16(static_cast<float>(value)));
     case DType::i64: return as(static_cast<std::int64_t>(value));
     case DType::i32: return as(static_cast<std::int32_t>(value));
+    case DType::i16: return as(static_cast<std::int16_t>(value));
     case DType::i8: return as(static_cast<std::int8_t>(value));
+    case DType::u64: return as(static_cast<std::uint64_t>(value));
+    case DType::u32: return as(static_cast<std::uint32_t>(value));
+    case DType::u16: return as(static_cast<std::uint16_t>(value));
     case DType::u8: return as(static_cast<std::uint8_t>(value));
     case DType::boolean: return as(static_cast<std::uint8_t>(value != 0));
   }

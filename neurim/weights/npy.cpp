@@ -14,13 +14,14 @@ struct NpyCode {
   DType dtype;
 };
 constexpr NpyCode kCodes[] = {{"<f8", DType::f64}, {"<f4", DType::f32}, {"<f2", DType::f16}, {"<i8", DType::i64},
-                              {"<i4", DType::i32}, {"|i1", DType::i8},  {"|u1", DType::u8},  {"|b1", DType::boolean}};
+                              {"<i4", DType::i32}, {"<i2", DType::i16}, {"|i1", DType::i8},  {"<u8", DType::u64},
+                              {"<u4", DType::u32}, {"<u2", DType::u16}, {"|u1", DType::u8},  {"|b1", DType::boolean}};
 
 DType dtype_of(const std::string& descr) {
   for (const NpyCode& code : kCodes)
     if (descr == code.descr) return code.dtype;
   fail(Fault::data, "holds elements of type '", descr,
-       "'; float16 to 64, int8, int32, int64, uint8 and bool are read, little-endian");
+       "'; float16 to 64, int8 to 64, uint8 to 64 and bool are read, little-endian");
 }
 
 }  // namespace

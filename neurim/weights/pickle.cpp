@@ -99,8 +99,7 @@ class PickleReader {
   /// Every value that is made or copied counts, so that memory stays in proportion to the file's size.
   void count(std::size_t items) {
     items_ += items;
-    if (items_ > kMostItems)
-      fail(Fault::data, "its pickle has more than ", kMostItems, " values", kSaveTensors);
+    if (items_ > kMostItems) fail(Fault::data, "its pickle has more than ", kMostItems, " values", kSaveTensors);
   }
   void push(const PickleItem& item) {
     count(1);

@@ -41,12 +41,11 @@ struct Elements {
   std::size_t bytes;
 };
 constexpr Elements kElements[] = {
-    {"torch.DoubleStorage", DType::f64, 8},   {"torch.FloatStorage", DType::f32, 4},
-    {"torch.HalfStorage", DType::f16, 2},     {"torch.BFloat16Storage", DType::bf16, 2},
-    {"torch.LongStorage", DType::i64, 8},     {"torch.IntStorage", DType::i32, 4},
-    {"torch.ShortStorage", DType::i32, 2},  // widened: Neurim has no int16
-    {"torch.CharStorage", DType::i8, 1},      {"torch.ByteStorage", DType::u8, 1},
-    {"torch.BoolStorage", DType::boolean, 1},
+    {"torch.DoubleStorage", DType::f64, 8}, {"torch.FloatStorage", DType::f32, 4},
+    {"torch.HalfStorage", DType::f16, 2},   {"torch.BFloat16Storage", DType::bf16, 2},
+    {"torch.LongStorage", DType::i64, 8},   {"torch.IntStorage", DType::i32, 4},
+    {"torch.ShortStorage", DType::i16, 2},  {"torch.CharStorage", DType::i8, 1},
+    {"torch.ByteStorage", DType::u8, 1},    {"torch.BoolStorage", DType::boolean, 1},
 };
 
 constexpr std::string_view kTensorV2 = "torch._utils._rebuild_tensor_v2", kTensor = "torch._utils._rebuild_tensor",
@@ -201,18 +200,9 @@ struct View {
   bool negated = false;  // floats whose signs are the others
 
   void read(std::byte* host) const {
-    if (type.dtype != DType::i32 || bytes == 4) {
-      const auto size = static_cast<std::size_t>(copy(0, first, host) - host);
-      if (negated)
-        for (std::size_t last = bytes - 1; last < size; last += bytes) host[last] ^= std::byte{0x80};
-      return;
-    }
-    std::vector<std::byte> narrow(static_cast<std::size_t>(type.shape.numel()) * bytes);
-    copy(0, first, narrow.data());
-    for (std::size_t i = 0; i < narrow.size() / 2; ++i) {
-      const std::int32_t wide = static_cast<std::int16_t>(little(as_text(narrow), 2 * i, 2));
-      std::memcpy(host + 4 * i, &wide, 4);
-    }
+    const auto size = static_cast<std::size_t>(copy(0, first, host) - host);
+    if (negated)
+      for (std::size_t last = bytes - 1; last < size; last += bytes) host[last] ^= std::byte{0x80};
   }
 
  private:

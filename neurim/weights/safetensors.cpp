@@ -28,9 +28,10 @@ struct DTypeName {
   DType dtype;
   std::string_view name;
 };
-constexpr DTypeName kNames[] = {{DType::f64, "F64"},   {DType::f32, "F32"}, {DType::f16, "F16"},
-                                {DType::bf16, "BF16"}, {DType::i64, "I64"}, {DType::i32, "I32"},
-                                {DType::i8, "I8"},     {DType::u8, "U8"},   {DType::boolean, "BOOL"}};
+constexpr DTypeName kNames[] = {
+    {DType::f64, "F64"}, {DType::f32, "F32"}, {DType::f16, "F16"},     {DType::bf16, "BF16"}, {DType::i64, "I64"},
+    {DType::i32, "I32"}, {DType::i16, "I16"}, {DType::i8, "I8"},       {DType::u64, "U64"},   {DType::u32, "U32"},
+    {DType::u16, "U16"}, {DType::u8, "U8"},   {DType::boolean, "BOOL"}};
 
 std::string_view file_name(DType dtype) {
   const auto* row = std::find_if(std::begin(kNames), std::end(kNames),

@@ -19,7 +19,11 @@ double View::operator[](std::int64_t i) const {
     case DType::bf16: return from_bf16(static_cast<const std::uint16_t*>(data)[i]);
     case DType::i64: return static_cast<double>(static_cast<const std::int64_t*>(data)[i]);
     case DType::i32: return static_cast<const std::int32_t*>(data)[i];
+    case DType::i16: return static_cast<const std::int16_t*>(data)[i];
     case DType::i8: return static_cast<const std::int8_t*>(data)[i];
+    case DType::u64: return static_cast<double>(static_cast<const std::uint64_t*>(data)[i]);
+    case DType::u32: return static_cast<const std::uint32_t*>(data)[i];
+    case DType::u16: return static_cast<const std::uint16_t*>(data)[i];
     case DType::u8: return static_cast<const std::uint8_t*>(data)[i];
     case DType::boolean: return static_cast<const std::uint8_t*>(data)[i] != 0;
   }
@@ -42,7 +46,11 @@ void View::set(std::int64_t i, double value) const {
     case DType::bf16: static_cast<std::uint16_t*>(data)[i] = to_bf16(static_cast<float>(value)); break;
     case DType::i64: static_cast<std::int64_t*>(data)[i] = saturate<std::int64_t>(value); break;
     case DType::i32: static_cast<std::int32_t*>(data)[i] = saturate<std::int32_t>(value); break;
+    case DType::i16: static_cast<std::int16_t*>(data)[i] = saturate<std::int16_t>(value); break;
     case DType::i8: static_cast<std::int8_t*>(data)[i] = saturate<std::int8_t>(value); break;
+    case DType::u64: static_cast<std::uint64_t*>(data)[i] = saturate<std::uint64_t>(value); break;
+    case DType::u32: static_cast<std::uint32_t*>(data)[i] = saturate<std::uint32_t>(value); break;
+    case DType::u16: static_cast<std::uint16_t*>(data)[i] = saturate<std::uint16_t>(value); break;
     case DType::u8: static_cast<std::uint8_t*>(data)[i] = saturate<std::uint8_t>(value); break;
     case DType::boolean: static_cast<std::uint8_t*>(data)[i] = value != 0; break;
   }
