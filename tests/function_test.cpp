@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -358,6 +359,19 @@ TEST(GraphText, NamesOfAnyKindReadBack) {
   EXPECT_EQ(again.graph.text(again.outputs), written);
   const Tensor x = uniform({3}, -1, 1, 9);
   EXPECT_TRUE(identical(call(again.graph, {x})[0], function({x})[0]));
+}
+
+TEST_F(Files, AFunctionInATraceKeepsItsText) {
+  const Function function = trace_function(
+      [](const Tensors& in) -> Tensors {
+        const Tensor rest = slice(in[0], {1}, {std::numeric_limits<std::int64_t>::max()}, {0});  // to the end
+        return {rest * Tensor::from({1}, std::vector<float>{2})};
+      },
+      {{"x", kRow}}, {"y"});
+  write_function(function, path());
+  const Function read = read_function(path());
+  const Function again = trace_function([&](const Tensors& in) { return read(in); }, {{"x", kRow}}, {"y"});
+  EXPECT_EQ(again.graph.text(again.outputs), function.graph.text(function.outputs));
 }
 
 TEST(GraphText, FaultsNameTheirLine) {

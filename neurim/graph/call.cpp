@@ -132,7 +132,7 @@ Tensors call(const Graph& graph, const Tensors& in) {
     for (const int value : node.in) operands.push_back(now[value]);
     const std::size_t before = recorder ? recorder->graph.nodes.size() : 0;
     const Tensors out = neurim::apply(bound(node.op, symbols), operands);
-    if (recorder && !node.where.empty())
+    if (recorder)
       for (std::size_t n = before; n < recorder->graph.nodes.size(); ++n) recorder->graph.nodes[n].where = node.where;
     for (std::size_t i = 0; i < out.size(); ++i) {
       now[node.out[i]] = out[i];
