@@ -13,7 +13,7 @@ class Add final : public BinaryOp {
     return {g.wanted[0] ? unbroadcast(g.dout[0], g.in[0].shape()) : Tensor(),
             g.wanted[1] ? unbroadcast(g.dout[0], g.in[1].shape()) : Tensor()};
   }
-  Onnx onnx() const override { return {"Add", 14}; }
+  Onnx onnx() const override { return {"Add", 7}; }
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ class BatchNorm final : public Op {
   void fields(Fields& f) override { f("eps", eps); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
-  Onnx onnx() const override { return {"BatchNormalization", 15}; }
+  Onnx onnx() const override { return {"BatchNormalization", 9}; }
   std::vector<Sample> samples() const override;
 };
 

@@ -15,7 +15,7 @@ class Div final : public BinaryOp {
     return {g.wanted[0] ? unbroadcast(g.dout[0] / g.in[1], g.in[0].shape()) : Tensor(),
             g.wanted[1] ? unbroadcast(neg(g.dout[0] * g.out[0] / g.in[1]), g.in[1].shape()) : Tensor()};
   }
-  Onnx onnx() const override { return {"Div", 14}; }
+  Onnx onnx() const override { return {"Div", 7}; }
 
  protected:
   Fill right() const override { return {0.3, 3}; }

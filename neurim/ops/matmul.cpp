@@ -25,7 +25,7 @@ void Matmul::fields(Fields& f) { f("transpose_a", transpose_a)("transpose_b", tr
 
 Types Matmul::infer(std::span<const Type> in) const {
   check_count(*this, in, 2, 2);
-  check_floating(*this, in[0], "a");
+  check_number(*this, in[0], "a");
   check_same_dtype(*this, in[0], in[1]);
   const Shape &a = in[0].shape, &b = in[1].shape;
   require(a.rank() >= 2 && b.rank() >= 2, name(), ": takes a(…,M,K) and b(…,K,N), got ", a, " and ", b);
@@ -76,6 +76,8 @@ std::vector<Sample> Matmul::samples() const {
   row(false, false, {4, 3, 5}, {5, 6});          // one b for all
   row(false, true, {3, 5}, {2, 3, 6, 5});        // one a for all
   row(true, false, {2, 1, 5, 3}, {1, 4, 5, 2});  // both broadcast
+  for (const DType dtype : {DType::i64, DType::i32})
+    all.push_back({make(false, true), {{dtype, {2, 3, 5}}, {dtype, {4, 5}}}, {{0, 6}, {0, 6}}});
   return all;
 }
 

@@ -5,8 +5,8 @@
 namespace neurim {
 
 /// a(…,M,K) times b(…,K,N) -> (…,M,N); the leading axes broadcast. `transpose_a` says that a is (…,K,M),
-/// `transpose_b` that b is (…,N,K). One floating dtype. A vector is a row on the left, a column on the right,
-/// and its axis leaves the result, as in NumPy.
+/// `transpose_b` that b is (…,N,K). One number dtype; sums of integers wrap around. A vector is a row on the left, a
+/// column on the right, and its axis leaves the result, as in NumPy.
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
 
 /// Inputs (a, b), each of two or more axes.

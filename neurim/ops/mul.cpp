@@ -13,7 +13,7 @@ class Mul final : public BinaryOp {
     return {g.wanted[0] ? unbroadcast(g.dout[0] * g.in[1], g.in[0].shape()) : Tensor(),
             g.wanted[1] ? unbroadcast(g.dout[0] * g.in[0], g.in[1].shape()) : Tensor()};
   }
-  Onnx onnx() const override { return {"Mul", 14}; }
+  Onnx onnx() const override { return {"Mul", 7}; }
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ class Pow final : public BinaryOp {
     }
     return dx;
   }
-  Onnx onnx() const override { return {"Pow", 15}; }
+  Onnx onnx() const override { return {"Pow", 7}; }
 
  protected:
   Fill left() const override { return {0.2, 3}; }

@@ -26,7 +26,7 @@ class Prelu final : public Op {
     return {where(greater(in[0], scalar_like(in[0], 0)), in[0], in[0] * in[1])};
   }
   FusionTraits fusion() const override { return kPointwise; }
-  Onnx onnx() const override { return {"PRelu", 16}; }
+  Onnx onnx() const override { return {"PRelu", 9}; }
   std::vector<Sample> samples() const override {
     const auto row = [this](const Shape& x, const Shape& slope) -> Sample {
       return {shared_from_this(), {{DType::f32, x}, {DType::f32, slope}}};

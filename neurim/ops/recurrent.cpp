@@ -100,7 +100,7 @@ void RecurrentOp::fields(Fields& f) {
 
 std::string_view Recurrent::name() const { return cell == Cell::lstm ? "lstm" : cell == Cell::gru ? "gru" : "rnn"; }
 
-Onnx Recurrent::onnx() const { return {cell == Cell::lstm ? "LSTM" : cell == Cell::gru ? "GRU" : "RNN", 14}; }
+Onnx Recurrent::onnx() const { return {cell == Cell::lstm ? "LSTM" : cell == Cell::gru ? "GRU" : "RNN", 7}; }
 
 Types Recurrent::infer(std::span<const Type> in) const {
   const bool c0 = options.state && cell == Cell::lstm;

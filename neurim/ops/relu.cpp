@@ -22,7 +22,7 @@ class Relu final : public UnaryOp {
   Tensors grad(const Gradient& g) const override {
     return {apply1(std::make_shared<ReluGrad>(), {g.out[0], g.dout[0]})};
   }
-  Onnx onnx() const override { return {"Relu", 14}; }
+  Onnx onnx() const override { return {"Relu", 6}; }
   std::vector<Sample> samples() const override {
     return {{std::make_shared<Relu>(), {{DType::f32, {2, 3, 17}}}}, {std::make_shared<Relu>(), {{DType::f32, {}}}}};
   }

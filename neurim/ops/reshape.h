@@ -20,7 +20,7 @@ class Reshape final : public Op {
   Alias alias(int, int) const override { return Alias::view; }
   /// Blocks of an axis stay where they are when the axes between them and the first one become others.
   std::optional<Layout> layout_alias(const Type& in, const Layout& layout) const override;
-  Onnx onnx() const override { return {.name = "Reshape", .since = 14}; }
+  Onnx onnx() const override { return {.name = "Reshape", .since = 13}; }
   void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };

@@ -14,7 +14,7 @@ class Sub final : public BinaryOp {
     return {g.wanted[0] ? unbroadcast(g.dout[0], g.in[0].shape()) : Tensor(),
             g.wanted[1] ? unbroadcast(neg(g.dout[0]), g.in[1].shape()) : Tensor()};
   }
-  Onnx onnx() const override { return {"Sub", 14}; }
+  Onnx onnx() const override { return {"Sub", 7}; }
 };
 
 }  // namespace

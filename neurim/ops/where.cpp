@@ -23,7 +23,7 @@ class Where final : public Op {
   }
   FusionTraits fusion() const override { return kPointwise; }
   Alias alias(int, int in) const override { return in == 0 ? Alias::none : Alias::overwrite; }
-  Onnx onnx() const override { return {"Where", 16}; }
+  Onnx onnx() const override { return {"Where", 9}; }
   std::vector<Sample> samples() const override {
     const auto row = [this](const Shape& condition, const Shape& a, const Shape& b, DType dtype) {
       return Sample{

@@ -1,0 +1,55 @@
+#include "neurim/ops/integer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "neurim/ops/common/rules.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kOfOne{"not", "negative", "absolute"};
+constexpr std::array<std::string_view, 14> kOfTwo{"add",       "subtract", "multiply",   "divide",     "modulo",
+                                                  "remainder", "power",    "minimum",    "maximum",    "and",
+                                                  "or",        "xor",      "shift_left", "shift_right"};
+
+}  // namespace
+
+int integer_inputs(std::string_view function) {
+  if (std::find(kOfOne.begin(), kOfOne.end(), function) != kOfOne.end()) return 1;
+  return std::find(kOfTwo.begin(), kOfTwo.end(), function) != kOfTwo.end() ? 2 : 0;
+}
+
+Types Integer::infer(std::span<const Type> in) const {
+  const int wanted = integer_inputs(function);
+  require(wanted > 0, name(), ": there is no function '", function, "'");
+  check_count(*this, in, static_cast<std::size_t>(wanted), static_cast<std::size_t>(wanted));
+  for (const Type& type : in) {
+    check_same_dtype(*this, in[0], type);
+    require(!is_floating(type.dtype) && type.dtype != DType::boolean, name(), ": takes whole numbers, got ", type);
+  }
+  return {{in[0].dtype, in.size() == 1 ? in[0].shape : broadcast(in[0].shape, in[1].shape, name())}};
+}
+
+std::vector<Sample> Integer::samples() const {
+  std::vector<Sample> rows;
+  const auto add = [&](std::string_view function, const Types& in) {
+    const bool small = function == "power" || starts_with(function, "shift");
+    std::vector<Fill> fill{{-20, 20}, small ? Fill{0, 5} : Fill{1, 9}};
+    fill.resize(in.size());
+    rows.push_back({std::make_shared<Integer>(std::string(function)), in, fill});
+  };
+  for (const std::string_view function : kOfOne) add(function, {{DType::i64, {3, 7}}});
+  for (const std::string_view function : kOfTwo) add(function, {{DType::i32, {3, 1}}, {DType::i32, {2, 1, 4}}});
+  for (const DType dtype : {DType::i8, DType::i16, DType::i64}) add("add", {{dtype, {5}}, {dtype, {}}});
+  return rows;
+}
+
+Tensor integer(const std::string& function, const Tensors& in) {
+  return apply1(std::make_shared<Integer>(function), in);
+}
+
+void define_integer() { define<Integer>(); }
+
+}  // namespace neurim
