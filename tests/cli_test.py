@@ -95,7 +95,7 @@ class Grammar(unittest.TestCase):
             for words in (["val", f"model={pipe}"], ["train", f"data={pipe}", "model=lenet5"]):
                 self.assertIn("pipe", self.refused(*words, code=3))
             for words in (["val", f"model={onnx}"], ["run", f"model={onnx}", f"inputs={folder}", f"outputs={folder}"]):
-                self.assertIn("is an ONNX file", self.refused(*words, code=3))
+                self.assertIn("is no ONNX model", self.refused(*words, code=3))
 
     def test_a_failed_export_removes_what_it_made_alone(self):
         with tempfile.TemporaryDirectory() as folder:

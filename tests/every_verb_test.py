@@ -66,7 +66,7 @@ class EveryVerb(unittest.TestCase):
             (["data", "split", "data", "out=set.csv", "val_split=0.2"], "set.csv"),
         ]
         cls.looking = [["data", "scan", "data"], ["data", "stats", "data", "imgsz=28"], ["info", "lenet5"], ["info", "runs/lstm"], ["models", "le*"],
-                       ["layers", "Conv*"], ["doctor"], ["version"]]
+                       ["layers", "Conv*"], ["operators", "Reduce*"], ["doctor"], ["version"]]
         for words in (cls.train, cls.forecast, cls.text):
             run = cls.here(*words)
             if run.returncode:

@@ -11,6 +11,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "neurim/base/environment.h"
 #include "neurim/base/error.h"
@@ -235,10 +236,39 @@ FileLock::~FileLock() {
 
 MappedFile::MappedFile(const fs::path& path) {
   struct stat info {};
-  Descriptor file(open_for_reading(path, info));
+  const Descriptor file(open_for_reading(path, info));
   size_ = static_cast<std::size_t>(info.st_size);
+  map(file.fd, path);
+}
+
+MappedFile::MappedFile(const fs::path& folder, std::string_view name) {
+  const auto refuse = [&](std::string_view why) {
+    fail(Fault::data, folder.string(), ": '", name, "' ", why, ", so it is not read; only files inside the folder are");
+  };
+  const fs::path path(name);
+  if (name.empty() || name.find('\0') != std::string_view::npos) refuse("is no name of a file");
+  if (path.is_absolute()) refuse("is an absolute path");
+  Descriptor at(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
+  struct stat info {};
+  for (auto part = path.begin(); part != path.end(); ++part) {
+    if (*part == "..") refuse("leads out of the folder");
+    if (*part == "." || part->empty()) continue;
+    const bool last = std::next(part) == path.end();
+    const int next = ::openat(at.fd, part->c_str(),
+                              O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (last ? 0 : O_DIRECTORY));
+    if (next < 0 && (errno == ELOOP || errno == ENOTDIR)) refuse("goes through a link or a file");
+    if (next < 0) fail(Fault::data, (folder / path).string(), ": cannot open: ", std::strerror(errno));
+    ::close(std::exchange(at.fd, next));
+  }
+  if (::fstat(at.fd, &info) != 0 || !S_ISREG(info.st_mode)) refuse("is no regular file");
+  if (info.st_nlink > 1) refuse("has another name too (a hard link)");
+  size_ = static_cast<std::size_t>(info.st_size);
+  map(at.fd, folder / path);
+}
+
+void MappedFile::map(int file, const fs::path& path) {
   if (size_ == 0) return;
-  void* at = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  void* at = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
   if (at == MAP_FAILED) fail(Fault::resource, path.string(), ": cannot map: ", std::strerror(errno));
   data_ = static_cast<const std::byte*>(at);
 }

@@ -81,12 +81,17 @@ class FileLock {
 class MappedFile {
  public:
   explicit MappedFile(const fs::path& path);  ///< throws Error(data)
+  /// A file that another file names, below the folder. Throws Error(data) for a name that leads out of the folder or is
+  /// empty, for links, symbolic ones and hard ones, and for what is no regular file.
+  MappedFile(const fs::path& folder, std::string_view name);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   std::span<const std::byte> bytes() const { return {data_, size_}; }  ///< the whole file; lives as long as this
 
  private:
+  void map(int file, const fs::path& path);
+
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -34,6 +34,7 @@ constexpr Verb kVerbs[] = {
     {"info", "show the layers of a model, or its plan", verb_info},
     {"models", "list the models that are known by name", verb_models},
     {"layers", "list the layers that model files can name", verb_layers},
+    {"operators", "list the operators of ONNX that models may have", verb_operators},
     {"demo", "train, evaluate and export on drawn digits: needs no data", verb_demo, true},
     {"benchmark", "measure training or inference", verb_benchmark},
     {"doctor", "tell what this machine is and reaches", verb_doctor},
@@ -51,7 +52,8 @@ int print_usage(const Words& words) {
   for (const Verb& verb : kVerbs) std::printf("  %-10s %s\n", verb.name, verb.summary);
   std::printf(
       "\n'neurim VERB --help' shows the options of a verb and examples.\n"
-      "exit codes: 0 done, 1 failed, 2 wrong options, 3 bad data or model files, 4 no memory, disk or lock;\n"
+      "exit codes: 0 done, 1 failed, 2 wrong options, 3 bad data or model files, 4 no memory, disk or lock,\n"
+      "            5 an export that answers otherwise than its model;\n"
       "            state saved for `neurim resume`: 130 after Ctrl-C, 75 after SIGTERM, SIGHUP, SIGUSR1,\n"
       "            SIGUSR2 or SIGXCPU\n");
   return 0;

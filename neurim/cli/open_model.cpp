@@ -8,6 +8,7 @@
 #include "neurim/model/model_file.h"
 #include "neurim/model/recurrent_models.h"
 #include "neurim/model/zoo.h"
+#include "neurim/train/onnx_checkpoint.h"
 
 namespace neurim::cli {
 
@@ -44,8 +45,8 @@ Checkpoint open_model(const std::string& name, const std::string& arch, std::opt
     ModelConfig config = config_of(model, height, width);
     return {{}, std::move(config), std::move(model)};
   }
-  if (!is_known &&
-      (is_there(name) || is_path || ends_with(name, ".safetensors") || ends_with(name, ".neurim") || !arch.empty()))
+  if (!is_known && (is_there(name) || is_path || ends_with(name, ".safetensors") || ends_with(name, ".neurim") ||
+                    is_onnx_file(name) || !arch.empty()))
     return load_checkpoint(name, arch);
   Model model = create_model(name, {.seed = static_cast<std::uint64_t>(seed)});
   ModelConfig config = config_of(model, model.image_size, model.image_size);

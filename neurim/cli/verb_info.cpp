@@ -6,7 +6,9 @@
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/show_roofline.h"
 #include "neurim/cli/verbs.h"
+#include "neurim/model/onnx/model.h"
 #include "neurim/neurim.h"
+#include "neurim/train/onnx_checkpoint.h"
 
 namespace neurim::cli {
 
@@ -154,6 +156,27 @@ void show_planned(const Checkpoint& checkpoint, const Type& inputs, const InfoOp
   });
 }
 
+/// What any ONNX file says of itself.
+int show_onnx(const std::string& file, Console& console) {
+  const OnnxModel model = OnnxModel::open(file);
+  std::vector<std::string> operators;
+  for (const auto& [name, count] : model.operators()) operators.push_back(text(name, ' ', count));
+  console.print(text(file, "  ONNX opset ", model.opset(), "  ", thousands(model.stored_numbers()), " stored numbers"));
+  const auto show = [&](const char* what, const std::vector<OnnxPort>& ports) {
+    for (const OnnxPort& port : ports) {
+      console.print(text("  ", what, "  ", port.name, "  ", port));
+      console.event({{"event", what}, {"name", port.name}, {"type", text(port)}});
+    }
+  };
+  show("input", model.inputs());
+  show("output", model.outputs());
+  console.print(text("  operators  ", join(operators, ", ")));
+  for (const auto& [key, value] : model.metadata())
+    console.print(text("  ", key, "  ", value.size() > 100 ? value.substr(0, 100) + "…" : value));
+  console.event({{"event", "summary"}, {"model", file}, {"parameters", model.stored_numbers()}});
+  return 0;
+}
+
 }  // namespace
 
 int verb_info(const Words& words) {
@@ -170,6 +193,7 @@ int verb_info(const Words& words) {
   initialize();
   if (o.threads) set_threads(*o.threads);
   Console console(line.console());
+  if (is_onnx_file(o.model) && !o.show && !o.graph) return show_onnx(o.model, console);
   Checkpoint checkpoint = open_model(o.model, o.arch, o.input.imgsz, o.seed);
   place(checkpoint.model, line.device());
   print_notes(checkpoint, console);

@@ -1,7 +1,9 @@
 #include "neurim/base/writable.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
+#include "neurim/infer/session.h"
 #include "neurim/neurim.h"
+#include "neurim/train/onnx_checkpoint.h"
 
 namespace neurim::cli {
 
@@ -19,16 +21,9 @@ std::string_view axes_in_order(const Shape& shape, std::int64_t channels) {
   return "";
 }
 
-/// Reads the file as f32; numpy makes most arrays f64. A forecaster takes f64 unchanged, since a level may be large
-/// beside its changes.
-Tensor read_input(const fs::path& file, const Checkpoint& checkpoint) {
-  const fs::path folder = file.parent_path();
-  if (!is_there(file))
-    fail(Fault::data, folder.string(), ": holds no input_0.npy; save the input there: numpy.save('", file.string(),
-         "', x)");
-  if (fs::exists(folder / "input_1.npy"))
-    fail(Fault::data, folder.string(), ": holds input_1.npy, but the model takes one input; remove it");
-  const Tensor in = read_npy(file);
+/// The input of a checkpoint as f32; numpy makes most arrays f64. A forecaster takes f64 unchanged, since a level may
+/// be large beside its changes.
+Tensor as_trained(const Tensor& in, const fs::path& file, const Checkpoint& checkpoint) {
   const std::string_view fix = checkpoint.config.sequence
                                    ? ""
                                    : axes_in_order(in.shape(), checkpoint.config.preprocess.channels);
@@ -38,24 +33,92 @@ Tensor read_input(const fs::path& file, const Checkpoint& checkpoint) {
   return in.dtype() == DType::f64 || in.dtype() == DType::f16 ? cast(in, DType::f32) : in;
 }
 
+/// The inputs of a model, a file each.
+struct Inputs {
+  OnnxValues values;
+  std::vector<fs::path> files;  // empty for one that is left out
+  bool messages = false;        // whether there are ONNX's .pb among them
+};
+
+Inputs read_inputs(const fs::path& folder, const std::vector<OnnxPort>& ports) {
+  Inputs inputs;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const fs::path npy = folder / text("input_", i, ".npy"), pb = folder / text("input_", i, ".pb");
+    if (is_there(pb)) {
+      inputs.messages = true;
+      inputs.values.push_back(read_onnx_value(pb, ports[i].kind));
+      inputs.files.push_back(pb);
+    } else if (is_there(npy)) {
+      inputs.values.push_back(read_npy(npy));
+      inputs.files.push_back(npy);
+    } else {
+      if (ports[i].kind != OnnxKind::optional)
+        fail(Fault::data, folder.string(), ": holds no input_", i, ".npy",
+             ports.size() > 1 ? text(" (", ports[i].name, ')') : "", "; save the input there: numpy.save('",
+             npy.string(), "', x)");
+      inputs.values.push_back({});
+      inputs.files.push_back({});
+    }
+  }
+  for (const char* ending : {".npy", ".pb"})
+    if (const std::string more = text("input_", ports.size(), ending); fs::exists(folder / more))
+      fail(Fault::data, folder.string(), ": holds ", more, ", but the model takes ", plural(std::ssize(ports), "input"),
+           "; remove it");
+  return inputs;
+}
+
+/// The types of values, and whether all are tensors.
+std::optional<Types> types_of(const OnnxValues& values) {
+  Types types;
+  for (const OnnxValue& value : values) {
+    if (!value.is_tensor()) return std::nullopt;
+    types.push_back(value.tensor().type());
+  }
+  return types;
+}
+
+std::string described(const OnnxValues& values) {
+  std::vector<std::string> all;
+  for (const OnnxValue& value : values) all.push_back(text(value));
+  return join(all, ", ");
+}
+
+/// Writes a file for each output.
+void write_outputs(const OnnxValues& out, const InferenceSession& session, const std::vector<fs::path>& files,
+                   bool messages) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const OnnxPort& port = session.outputs()[i];
+    if (messages) {
+      write_onnx_value(files[i], out[i], port.kind, port.name);
+    } else {
+      require(out[i].is_tensor() && !is_narrow(out[i].element()), "output ", i, " is ", out[i],
+              ", which no .npy holds; give the inputs as input_0.pb");
+      write_npy(files[i], out[i].tensor());
+    }
+  }
+}
+
 }  // namespace
 
 int verb_run(const Words& words) {
-  CommandLine line({"run",
-                    "runs a model on raw tensors: input_0.npy of one folder becomes output_0.npy of another",
-                    "model",
-                    {"neurim run model=runs/classify/train inputs=in outputs=out",
-                     "neurim run best.safetensors inputs=in outputs=out",
-                     "neurim run model=resnet18 inputs=in outputs=out threads=1"}});
+  CommandLine line(
+      {"run",
+       "runs a model on raw tensors: input_0.npy, … of one folder become output_0.npy, … of another",
+       "model",
+       {"neurim run model=runs/classify/train inputs=in outputs=out", "neurim run detector.onnx inputs=in outputs=out",
+        "neurim run model=resnet18 inputs=in outputs=out threads=1"}});
   std::string model, arch, inputs, outputs;
   std::optional<std::int64_t> threads;
   std::int64_t seed = 0;
-  line.options("model", model, "run folder, weights or function file, or, with drawn weights, model file or known name",
-               {"m"});
+  line.options("model", model,
+               "run folder, weights, function or ONNX file, or, with drawn weights, model file or known name", {"m"});
   line.options("arch", arch, kArchOfWeights);
-  line.options("inputs", inputs, "folder with input_0.npy: floating (N,C,H,W), preprocessed");
+  line.options(
+      "inputs", inputs,
+      "folder with input_0.npy, input_1.npy, … in the order of the model's inputs, or ONNX's input_0.pb, …; of "
+      "images floating (N,C,H,W), preprocessed");
   line.options("outputs", outputs,
-               "folder that output_0.npy is written into: f32 (N,classes); of a series f64 where the input is");
+               "folder that output_0.npy, … are written into, output_0.pb, … where an input is one");
   line.options("threads", threads, "compute threads");
   line.options("seed", seed, kSeedOfWeights);
   line.add_device();
@@ -67,29 +130,49 @@ int verb_run(const Words& words) {
   initialize();
   if (threads) set_threads(*threads);
   Console console(line.console());
-  const Checkpoint checkpoint = open_model(model, arch, {}, seed);
-  place(checkpoint.model, line.device());
-  print_notes(checkpoint, console);
-  const fs::path input = fs::path(inputs) / "input_0.npy";
-  const Tensor in = read_input(input, checkpoint);
-  if (checkpoint.path.empty()) console.print(drawn_weights_note(checkpoint));
+  std::optional<Checkpoint> checkpoint;
+  if (!is_onnx_file(model)) {
+    checkpoint = open_model(model, arch, {}, seed);
+    place(checkpoint->model, line.device());
+    print_notes(*checkpoint, console);
+  }
+  const PlanOptions options = line.plan_options();
+  const InferenceSession session = checkpoint ? InferenceSession(*checkpoint, options)
+                                              : InferenceSession(OnnxModel::open(model), options);
+  Inputs in = read_inputs(inputs, session.inputs());
+  if (checkpoint) {
+    in.values[0] = as_trained(in.values[0].tensor(), in.files[0], *checkpoint);
+    if (checkpoint->path.empty()) console.print(drawn_weights_note(*checkpoint));
+  }
   const auto unlike = [&] {
-    return text(input.string(), " is ", in.type(), ", and the model was made for ", input_type(checkpoint.config, 1));
+    return checkpoint ? text(in.files[0].string(), " is ", in.values[0], ", and the model was made for ",
+                             input_type(checkpoint->config, 1))
+                      : model;
   };
-  const Plan planned = naming(unlike, [&] { return inference_plan(checkpoint.model, in.type(), line.plan_options()); });
-  const fs::path file = fs::path(outputs) / "output_0.npy";
-  check_no_input(file, {input});
+  const std::optional<Types> types = types_of(in.values);
+  const std::string eager = !types ? "an input is no tensor"
+                                   : naming(unlike, [&] { return session.eager_because(*types); });
+  std::vector<fs::path> files;
+  for (std::size_t i = 0; i < session.outputs().size(); ++i)
+    files.push_back(fs::path(outputs) / text("output_", i, in.messages ? ".pb" : ".npy"));
+  for (const fs::path& file : files) check_no_input(file, in.files);
   if (line.dry_run()) {
     check_can_make(outputs);
-    const Type type = planned.outputs()[0].type();
-    return line.end_dry_run(console, text("write ", file.string(), ": ", in.type(), " -> ", type),
-                            {{"path", file.string()}});
+    std::vector<std::string> made;
+    if (eager.empty())
+      for (const Type& type : session.output_types(*types)) made.push_back(text(type));
+    return line.end_dry_run(console,
+                            text("write ", files[0].string(), files.size() > 1 ? ", …" : "", ": ", described(in.values),
+                                 " -> ", eager.empty() ? join(made, ", ") : text(plural(std::ssize(files), "output"))),
+                            {{"path", files[0].string()}});
   }
-  const Tensor out = planned({in})[0];
+  if (!eager.empty()) console.print(text("note: runs op by op, not as a plan: ", eager));
+  const OnnxValues out = naming(unlike, [&] { return session.run(in.values); });
   make_folder(outputs);
-  write_npy(file, out);
-  console.print(text(in.type(), " -> ", out.type(), "  ", file.string()));
-  console.event({{"event", "summary"}, {"outputs", 1}});
+  write_outputs(out, session, files, in.messages);
+  console.print(
+      text(described(in.values), " -> ", described(out), "  ", files[0].string(), files.size() > 1 ? ", …" : ""));
+  console.event({{"event", "summary"}, {"outputs", out.size()}, {"planned", eager.empty()}});
   return 0;
 }
 

@@ -11,6 +11,7 @@ int verb_doctor(const Words& words);
 int verb_export(const Words& words);
 int verb_info(const Words& words);
 int verb_layers(const Words& words);
+int verb_operators(const Words& words);
 int verb_models(const Words& words);
 int verb_predict(const Words& words);
 int verb_resume(const Words& words);

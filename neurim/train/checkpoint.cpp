@@ -13,6 +13,7 @@
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
 #include "neurim/train/model_folder.h"
+#include "neurim/train/onnx_checkpoint.h"
 
 namespace neurim {
 
@@ -203,6 +204,8 @@ Type input_type(const ModelConfig& config, Dim batch, std::optional<Dim> steps) 
 
 Model model_of(const ModelConfig& config, const fs::path& path) {
   const std::int64_t classes = std::ssize(config.class_names);
+  if (is_onnx_source(config.source))
+    return naming([&] { return path.string(); }, [&] { return model_of_onnx_source(config.source, config); });
   if (!config.source.empty()) {
     Model model = ModelFile(config.source, text(path.string(), ": model file"))
                       .build({.num_classes = classes,
@@ -308,6 +311,10 @@ Weights open_weights(const fs::path& path) {
 }
 
 Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
+  if (is_onnx_file(path)) {
+    require(arch.empty(), "arch is ", arch, ", but ", path.string(), " holds its model; leave arch out");
+    return load_onnx_checkpoint(path);
+  }
   std::optional<ModelConfig> of_folder;
   if (is_model_folder(path)) of_folder = config_of_folder(path);
   Weights weights = open_weights(path);

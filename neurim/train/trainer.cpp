@@ -11,6 +11,7 @@
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
 #include "neurim/train/image_task.h"
+#include "neurim/train/onnx_checkpoint.h"
 #include "neurim/train/run.h"
 #include "neurim/train/run_folder.h"
 #include "neurim/train/sequence_task.h"
@@ -203,7 +204,8 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
   options.check_new();
   use_machine(options);
   if (is_recurrent_model(options.model)) return start(prepare_sequence(options), options, {}, control);
-  require(is_known(options.model) || is_model_file(options.model) || !is_there(options.model), "model is ",
+  const bool of_onnx = is_onnx_file(options.model);
+  require(is_known(options.model) || is_model_file(options.model) || of_onnx || !is_there(options.model), "model is ",
           options.model,
           ", which is there, but is neither a name of a model nor a model file (.toml); weights are given beside the "
           "model: pretrained=",
@@ -212,6 +214,8 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
   std::optional<ModelFile> file;
   if (is_model_file(options.model))
     file.emplace(read_text(options.model), options.model);
+  else if (of_onnx)
+    trainable_onnx(options.model, 0, 0, options.imgsz);
   else
     create_model(options.model, {.seed = {}});
   DatasetOptions dataset_options = dataset_of(options);
@@ -224,6 +228,10 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
     if (height != width) sized.imgsz = InputSize(height, width);  // such a model takes one size only
     return start(file->build(wanted), dataset, sized, control);
   }
+  if (of_onnx)
+    return start(trainable_onnx(options.model, std::ssize(dataset.class_names()),
+                                static_cast<std::uint64_t>(options.seed), options.imgsz),
+                 dataset, options, control);
   std::int64_t channels = options.in_chans.value_or(0);
   if (!options.in_chans && options.pretrained.empty()) channels = natural_channels(dataset);
   Model model = create_model(options.model, {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),

@@ -22,7 +22,8 @@ except ImportError as error:
 
 WRITER = os.path.join(os.environ.get("NEURIM_BUILD", "build"), "tests", "onnx_test")
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16, "I64": np.int64,
-          "I32": np.int32, "I8": np.int8, "U8": np.uint8, "BOOL": np.bool_}
+          "I32": np.int32, "I16": np.int16, "I8": np.int8, "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8,
+          "BOOL": np.bool_}
 
 
 def read_safetensors(path):

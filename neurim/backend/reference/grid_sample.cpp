@@ -37,6 +37,7 @@ double keys(double t) {
 }
 
 Taps taps_of(const GridSampleOptions& options, double coordinate, std::int64_t size) {
+  if (size == 0) return {.at = {}, .weight = {}, .count = 1};
   const auto length = static_cast<double>(size);
   const double low = options.align_corners ? 0 : -0.5, high = options.align_corners ? length - 1 : length - 0.5;
   double x = options.align_corners ? (coordinate + 1) / 2 * (length - 1) : ((coordinate + 1) * length - 1) / 2;

@@ -25,7 +25,7 @@ template <class T>
 T power(T base, T exponent) {
   if constexpr (std::is_signed_v<T>)
     if (exponent < 0) return base == 1 ? T(1) : base == -1 ? (exponent % 2 ? T(-1) : T(1)) : T(0);
-  Unsigned<T> result = 1, square = static_cast<Unsigned<T>>(base);
+  Unsigned<T> result = 1, square = static_cast<Unsigned<T>>(+base);
   for (auto left = static_cast<std::make_unsigned_t<T>>(exponent); left > 0;
        left = static_cast<decltype(left)>(left >> 1)) {
     if (left & 1) result *= square;
@@ -39,7 +39,7 @@ template <class T>
 T quotient(T a, T b) {
   if (b == 0) return 0;
   if constexpr (std::is_signed_v<T>)
-    if (b == -1) return wrapped<T>(Unsigned<T>{0} - static_cast<Unsigned<T>>(a));
+    if (b == -1) return wrapped<T>(Unsigned<T>{0} - static_cast<Unsigned<T>>(+a));
   return static_cast<T>(a / b);
 }
 template <class T>
@@ -61,7 +61,7 @@ T shifted(T a, T b, bool left) {
 template <class T>
 T computed(std::string_view function, T a, T b) {
   using U = Unsigned<T>;
-  const U x = static_cast<U>(a), y = static_cast<U>(b);
+  const U x = static_cast<U>(+a), y = static_cast<U>(+b);
   if (function == "add") return wrapped<T>(x + y);
   if (function == "subtract") return wrapped<T>(x - y);
   if (function == "multiply") return wrapped<T>(x * y);

@@ -20,7 +20,7 @@ struct Between {
 };
 
 Between between(double at, std::int64_t size) {
-  if (at < -1 || at > static_cast<double>(size)) return {};
+  if (!(at >= -1 && at <= static_cast<double>(size))) return {};  // NaN too
   at = std::max(at, 0.0);
   const auto low = static_cast<std::int64_t>(at);
   if (low >= size - 1) return {size - 1, size - 1, 1, 0};
@@ -41,7 +41,7 @@ Bins bins_of(const RoiAlignOptions& options, double first, double last, std::int
   if (!options.half_pixel) length = std::max(length, 1.0);
   const double size = length / static_cast<double>(count);
   const double samples = options.sampling_ratio > 0 ? static_cast<double>(options.sampling_ratio) : std::ceil(size);
-  return {start, size, static_cast<std::int64_t>(std::clamp(samples, 0.0, 4096.0))};
+  return {start, size, samples > 0 ? static_cast<std::int64_t>(std::min(samples, 4096.0)) : 0};
 }
 
 double sampled(const RoiAlignOptions& options, const View& x, std::int64_t first, const Bins& rows, const Bins& columns,

@@ -17,7 +17,7 @@ inline constexpr std::size_t kMostOnnxBytes = (std::size_t{1} << 31) - (std::siz
 
 /// How a model is written.
 struct OnnxExportOptions {
-  /// The version of ONNX's operators, 17 to 22. Runtimes read what is older than they are, so the oldest one
+  /// The version of ONNX's operators, 13 to 23. Runtimes read what is older than they are, so the oldest one
   /// is the most widely read; what needs a newer one says so.
   std::int64_t opset = 17;
   bool dynamic_batch = true;                    ///< the file takes any number of images, else exactly one

@@ -6,7 +6,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/model/onnx/fold.h"
-#include "onnx/onnx.pb.h"
+#include "onnx/onnx-data.pb.h"
 
 namespace neurim {
 
@@ -16,9 +16,9 @@ struct OnnxProto {
 
 namespace {
 
-constexpr std::int64_t kOldest = 17;
+constexpr std::int64_t kOldest = 13;
 /// The version of the file format that came with each opset from the oldest one on.
-constexpr std::array<std::int64_t, 6> kIrVersions{8, 8, 9, 9, 10, 10};
+constexpr std::array<std::int64_t, 11> kIrVersions{7, 7, 8, 8, 8, 8, 9, 9, 10, 10, 11};
 
 /// Smaller tensors stay in the file, among them all shapes, which shape inference reads there.
 constexpr std::size_t kLargeTensor = 1024;
@@ -192,7 +192,11 @@ std::string OnnxWriter::size(Dim size) {
   std::string made;
   if (const auto symbol = symbols_.find(name); symbol != symbols_.end()) {
     const std::int64_t axis = symbol->second.second;
-    made = node("Shape", {symbol->second.first}, {{"start", axis}, {"end", axis + 1}}, name);
+    if (opset_ >= 15)
+      made = node("Shape", {symbol->second.first}, {{"start", axis}, {"end", axis + 1}}, name);
+    else
+      made = node("Gather", {node("Shape", {symbol->second.first}, {}, name), this->size(axis)},
+                  {{"axis", std::int64_t{0}}}, name);
   } else {
     const auto joined = [&](std::string& all, std::string_view type, const std::string& part) {
       all = all.empty() ? part : node(type, {all, part}, {}, name);

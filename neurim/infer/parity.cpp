@@ -1,0 +1,171 @@
+#include "neurim/infer/parity.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "neurim/base/error.h"
+#include "neurim/base/json.h"
+#include "neurim/core/random.h"
+#include "neurim/data/loader.h"
+#include "neurim/train/train_options.h"
+
+namespace neurim {
+
+namespace {
+
+/// The probabilities of each sample, a row each; of a forecast its values.
+std::vector<std::vector<double>> answers(const Tensor& out, const ModelConfig& config) {
+  const std::vector<double> all = out.values<double>();
+  const std::int64_t rows = out.size(0);
+  const std::size_t width = rows == 0 ? 0 : all.size() / static_cast<std::size_t>(rows);
+  std::vector<std::vector<double>> answers;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+    std::vector<double> one(all.begin() + static_cast<std::ptrdiff_t>(row * width),
+                            all.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
+    if (config.task() == TaskKind::classify || config.task() == TaskKind::language) {
+      const double top = *std::max_element(one.begin(), one.end());
+      double sum = 0;
+      for (double& value : one) sum += value = std::exp(value - top);
+      for (double& value : one) value /= sum;
+    } else if (config.multi_label()) {
+      for (double& value : one) value = 1 / (1 + std::exp(-value));
+    }
+    answers.push_back(std::move(one));
+  }
+  return answers;
+}
+
+std::size_t top(const std::vector<double>& row) {
+  return static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+}
+
+/// Adds up what two models answer.
+class Comparison {
+ public:
+  explicit Comparison(const ModelConfig& config) : config_(config) {}
+
+  /// Compares the answers to one batch; `labels` may be empty.
+  void add(const Tensor& model, const Tensor& exported, std::span<const std::int64_t> labels, std::int64_t count) {
+    const auto a = answers(model, config_), b = answers(exported, config_);
+    require(a.size() == b.size() && (a.empty() || a[0].size() == b[0].size()), "the model gives ", model.type(),
+            ", and its export ", exported.type());
+    for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
+      double scale = 1;
+      if (config_.task() == TaskKind::forecast)
+        for (const double value : a[row]) scale = std::max(scale, std::abs(value));
+      for (std::size_t i = 0; i < a[row].size(); ++i) {
+        const double difference = std::abs(a[row][i] - b[row][i]) / scale;
+        if (!(difference <= result.largest_difference)) result.largest_difference = difference;  // NaN too
+      }
+      same_ += top(a[row]) == top(b[row]);
+      if (!labels.empty()) {
+        right_ += static_cast<std::int64_t>(top(a[row])) == labels[row];
+        exported_right_ += static_cast<std::int64_t>(top(b[row])) == labels[row];
+      }
+      ++result.samples;
+    }
+    labelled_ |= !labels.empty();
+  }
+
+  Parity finish(std::string source) {
+    const auto samples = static_cast<double>(std::max<std::int64_t>(1, result.samples));
+    result.source = std::move(source);
+    if (config_.task() == TaskKind::classify || config_.task() == TaskKind::language)
+      result.top1_agreement = same_ / samples;
+    if (labelled_) result.accuracy = right_ / samples, result.exported_accuracy = exported_right_ / samples;
+    return result;
+  }
+
+  Parity result;
+
+ private:
+  const ModelConfig& config_;
+  double same_ = 0, right_ = 0, exported_right_ = 0;
+  bool labelled_ = false;
+};
+
+/// Numbers as a model may meet them: pixels in [0, 1] scaled by its mean and std, values near 0 of series, characters
+/// of texts.
+Tensor drawn(const ModelConfig& config, Random& random) {
+  const Type type = input_type(config, 1);
+  const auto count = static_cast<std::size_t>(type.shape.numel());
+  if (type.dtype == DType::i64) {
+    std::vector<std::int64_t> values(count);
+    for (std::int64_t& value : values) value = random.below(static_cast<std::uint32_t>(config.class_names.size()));
+    return Tensor::from(type.shape, values);
+  }
+  std::vector<float> values(count);
+  const Preprocess& p = config.preprocess;
+  const std::size_t plane = config.sequence ? count : count / static_cast<std::size_t>(p.channels);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto of_channel = [&](const std::vector<double>& all) { return all.size() == 1 ? all[0] : all[i / plane]; };
+    values[i] = static_cast<float>(config.sequence ? random.normal()
+                                                   : (random.uniform() - of_channel(p.mean)) / of_channel(p.std));
+  }
+  return Tensor::from(type.shape, values);
+}
+
+}  // namespace
+
+std::string Parity::json(double agreement, double tolerance) const {
+  JsonObject json{{"samples", samples},
+                  {"inputs", source},
+                  {"top1_agreement", top1_agreement},
+                  {"least_agreement", agreement},
+                  {"largest_difference", largest_difference},
+                  {"tolerance", tolerance},
+                  {"within", within(agreement, tolerance)}};
+  if (!std::isnan(accuracy)) json.add("accuracy", accuracy), json.add("exported_accuracy", exported_accuracy);
+  return json.indented();
+}
+
+std::optional<ParityImages> parity_images(const Checkpoint& checkpoint, const std::string& data, std::string& note) {
+  const ModelConfig& config = checkpoint.config;
+  if (config.sequence) return std::nullopt;
+  TrainOptions training;
+  Options named;
+  training.visit(named);
+  if (!config.options.empty()) named.read_yaml(config.options, text(checkpoint.path.string(), " (options)"));
+  const std::string& path = data.empty() ? training.data : data;
+  if (path.empty()) return std::nullopt;
+  try {
+    DatasetOptions options = dataset_of(training);
+    options.class_names = config.class_names;
+    options.multi_label = config.multi_label();
+    options.for_training = false;
+    Dataset dataset = Dataset::open(path, options);
+    for (const Split split : {Split::val, Split::test, Split::train})
+      if (dataset.size(split) > 0) return ParityImages{std::move(dataset), split, path};
+    fail(Fault::data, path, ": has no images");
+  } catch (const Error& error) {
+    if (!data.empty()) throw;
+    note = error.what();
+    return std::nullopt;
+  }
+}
+
+Parity parity_of(const Checkpoint& checkpoint, const InferenceSession& exported,
+                 const std::optional<ParityImages>& images) {
+  const ModelConfig& config = checkpoint.config;
+  const InferenceSession model(checkpoint);
+  Comparison comparison(config);
+  if (!images) {
+    Random random(0);
+    for (std::int64_t i = 0; i < kDrawnParityInputs; ++i) {
+      const Tensor in = drawn(config, random);
+      comparison.add(model.run(Tensors{in})[0], exported.run(Tensors{in})[0], {}, 1);
+    }
+    return comparison.finish(text(kDrawnParityInputs, config.sequence ? " inputs" : " images", " drawn with seed 0"));
+  }
+  Loader loader(images->dataset, images->split, config.preprocess, {}, {.batch = 1});
+  loader.start(0);
+  Batch batch;
+  while (comparison.result.samples < kMostParityImages && loader.next(batch)) {
+    const Tensor in = Tensor::from(image_type(config.preprocess, 1), batch.images.data());
+    comparison.add(model.run(Tensors{in})[0], exported.run(Tensors{in})[0], batch.labels, 1);
+  }
+  return comparison.finish(
+      text(plural(comparison.result.samples, "image"), " of the split ", images->split, " of ", images->name));
+}
+
+}  // namespace neurim
