@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <string_view>
 
+#if defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "neurim/base/environment.h"
 #include "neurim/base/error.h"
 
@@ -65,10 +70,21 @@ bool has_vnni() {
   static const bool known = beyond_avx512() && __builtin_cpu_supports("avx512vnni");
   return known;
 }
+/// Asks Linux for room for the tiles, which it gives a process on request only.
+static bool tiles_allowed() {
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(2)
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+bool has_tiles() {
+  static const bool known = beyond_avx512() && __builtin_cpu_supports("amx-tile") &&
+                            __builtin_cpu_supports("amx-bf16") && __builtin_cpu_supports("amx-int8") && tiles_allowed();
+  return known;
+}
 #else
 bool has_bf16() { return false; }
 bool has_f16() { return false; }
 bool has_vnni() { return false; }
+bool has_tiles() { return false; }
 #endif
 
 }  // namespace neurim

@@ -17,5 +17,7 @@ bool has_bf16();
 bool has_f16();
 /// The same of AVX512-VNNI's products of bytes.
 bool has_vnni();
+/// The same of AMX's matrix tiles and their products of bf16 and of bytes. Asks the system for them, once.
+bool has_tiles();
 
 }  // namespace neurim

@@ -1,8 +1,6 @@
 #include "neurim/hardware/peaks.h"
 
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +13,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
 #include "neurim/base/thread_pool.h"
+#include "neurim/hardware/isa.h"
 #include "neurim/hardware/machine.h"
 
 #if defined(__x86_64__)
@@ -116,12 +115,6 @@ NEURIM_PEAK(int8_avx2, "avx2,avxvnni", kFewSums, __m256i, _mm256_set1_epi8(1), _
 // Matrix tiles of 16 rows of 64 bytes: four sums, two and two operands.
 constexpr int kTileSteps = 2000, kTiles = 4;
 
-/// Asks the system for the tiles, once for the process; false: it has none for us.
-bool tiles_allowed() {
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(2)
-  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1, start_row = 0, reserved[14]{};
   std::uint16_t row_bytes[16]{64, 64, 64, 64, 64, 64, 64, 64};
@@ -161,10 +154,7 @@ std::vector<Peaks::Arithmetic> arithmetic(const Machine& machine, ThreadPool& po
     int8 = loop(int8_avx512, 64);
   else if (machine.has("avx_vnni"))
     int8 = loop(int8_avx2, 32);
-  if (machine.has("amx_tile") && tiles_allowed()) {
-    if (machine.has("amx_bf16")) tiles16 = tiles(bf16_tiles, 32);
-    if (machine.has("amx_int8")) tiles8 = tiles(int8_tiles, 64);
-  }
+  if (has_tiles()) tiles16 = tiles(bf16_tiles, 32), tiles8 = tiles(int8_tiles, 64);
 #else
   (void)machine;
 #endif

@@ -22,6 +22,7 @@ constexpr int kOnly = 20;  // the rank of an op's only kernel
 constexpr Priority kPriorities[] = {
     {"conv", "cpu int8 winograd", 41},   // 2.25 times fewer multiplications than "cpu int8", where 3x3 kernels allow it
     {"conv", "cpu int8", 40},            // groups that quantize, which no other kernel accepts
+    {"conv", "cpu tiles", 35},           // 15 times the multiplications of vectors, where the machine has matrix tiles
     {"conv", "cpu winograd", 30},        // 2.25 to 4 times fewer multiplications than a direct sum
     {"conv", "cpu winograd fused", 30},  // the same, followed by a norm
     {"conv", "cpu row-tiled", 25},       // several layers at once: intermediate values stay in L2
@@ -36,6 +37,7 @@ constexpr Priority kPriorities[] = {
     {"conv", "onednn_loops", 1},         // oneDNN's plain loops: faster than the reference alone
 
     {"linear", "cpu int8", 40},            // as of conv
+    {"linear", "cpu tiles", 35},           // as of conv
     {"linear", "cpu row-tiled", 25},       // as of conv: the two layers of a transformer's MLP
     {"linear", "cpu 1x1", 20},             // shares the blocked layout of the layers around it
     {"linear", "cpu gemv", 15},            // one row: oneDNN's blocks would be mostly padding

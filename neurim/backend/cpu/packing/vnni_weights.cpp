@@ -1,6 +1,7 @@
 #include "neurim/backend/cpu/packing/vnni_weights.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "neurim/backend/cpu/common/block_product.h"
@@ -56,6 +57,51 @@ void pack_rows(const void* self, const void* plain, void* packed) {
         else
           std::copy_n(block, kBlock, to);
       }
+}
+
+/// Where blocks of 16 by 16 stand in groups for tiles, two to a group of an output block and tap.
+struct TileGroups {
+  std::int64_t blocks, in_blocks, taps;
+  std::int64_t groups() const { return (in_blocks + 1) / 2; }
+  std::size_t bytes() const { return static_cast<std::size_t>(blocks / in_blocks * groups() * 2 * kBlock * 2); }
+
+  /// Rounds blocks [first, last) of floats. The other half of a group with one block becomes zero.
+  void round(const float* from, std::int64_t first, std::int64_t last, void* to) const {
+    for (std::int64_t block = first; block < last; ++block) {
+      const std::int64_t tap = block % taps, in = block / taps % in_blocks, out = block / taps / in_blocks;
+      auto* const group = static_cast<float*>(to) + ((out * groups() + in / 2) * taps + tap) * kBlock;
+      NEURIM_DISPATCH(pair_rows)
+      (StorageDtype::bf16, from + block * kBlock, kLanes, 0, kLanes, kLanes, kLanes, group + in % 2 * (kBlock / 2));
+      if (in % 2 == 0 && in + 1 == in_blocks) std::fill_n(group + kBlock / 2, kBlock / 2, 0.0f);
+    }
+  }
+};
+TileGroups tile_groups(const Type& weight, bool gradient) {
+  const Shape& s = weight.shape;
+  const std::int64_t taps = s.rank() == 2 ? Dim(1) : s[2] * s[3], out = blocks_of(s[0]), in = blocks_of(s[1]);
+  return {out * in * taps, gradient ? out : in, taps};
+}
+TileGroups tile_row_groups(const Type& weight) {
+  const Shape& s = weight.shape;
+  const std::int64_t in = blocks_of(s[1] * s[3]);
+  return {blocks_of(s[0]) * in * s[2], in, s[2]};
+}
+
+template <bool gradient>
+void pack_tiles(const void* self, const void* plain, void* packed) {
+  const Type& type = *static_cast<const Type*>(self);
+  const Layout blocks = blocks_of_floats(type, gradient);
+  std::vector<float> floats(bytes(type, blocks) / sizeof(float));
+  pack(type, blocks, plain, floats.data());
+  const TileGroups groups = tile_groups(type, gradient);
+  groups.round(floats.data(), 0, groups.blocks, packed);
+}
+
+void pack_tile_rows(const void* self, const void* plain, void* packed) {
+  const TileGroups groups = tile_row_groups(*static_cast<const Type*>(self));
+  std::vector<float> floats(groups.blocks * kBlock);
+  pack_rows<StorageDtype::exact>(self, plain, floats.data());
+  groups.round(floats.data(), 0, groups.blocks, packed);
 }
 
 /// Weights of grouped convolutions.
@@ -153,38 +199,45 @@ auto* pack_pairs_of(StorageDtype storage, bool gradient) {
              : (gradient ? pack_pairs<true, StorageDtype::bf16> : pack_pairs<false, StorageDtype::bf16>);
 }
 
-/// The storage of a packed format's pairs; exact if it has none.
-StorageDtype storage_of(const PackedFormat& format) {
-  for (const StorageDtype storage : {StorageDtype::bf16, StorageDtype::f16})
-    if (format.pack == pack_pairs_of(storage, false) || format.pack == pack_pairs_of(storage, true)) return storage;
-  return StorageDtype::exact;
-}
-
-/// Rounds packed weights in each call, for weights that change.
+/// Rounds packed weights to pairs in each call, for weights that change.
 struct Rounding {
   StorageDtype storage;
+  std::optional<TileGroups> tiles;
   std::int64_t blocks;
   int tasks;
 
   static void run(const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const Rounding*>(self);
+    const auto* const from = static_cast<const float*>(args.in[0]);
     const std::int64_t begin = task_begin(own.blocks, own.tasks, task),
                        end = task_begin(own.blocks, own.tasks, task + 1);
+    if (own.tiles) return own.tiles->round(from, begin, end, args.out[0]);
     NEURIM_DISPATCH(pair_rows)
-    (own.storage, static_cast<const float*>(args.in[0]) + begin * kBlock, kLanes, 0, (end - begin) * kLanes,
-     (end - begin) * kLanes, kLanes, static_cast<float*>(args.out[0]) + begin * kBlock / 2);
+    (own.storage, from + begin * kBlock, kLanes, 0, (end - begin) * kLanes, (end - begin) * kLanes, kLanes,
+     static_cast<float*>(args.out[0]) + begin * kBlock / 2);
   }
 };
+
+/// How a packed format's pairs are made; nothing if it has none.
+std::optional<Rounding> rounding_of(const PackedFormat& format) {
+  for (const bool gradient : {false, true}) {
+    const auto blocks = [&] { return tile_groups(*static_cast<const Type*>(format.self), gradient); };
+    if (format.pack == (gradient ? pack_tiles<true> : pack_tiles<false>))
+      return Rounding{StorageDtype::bf16, blocks(), blocks().blocks, 0};
+    for (const StorageDtype storage : {StorageDtype::bf16, StorageDtype::f16})
+      if (format.pack == pack_pairs_of(storage, gradient)) return Rounding{storage, {}, blocks().blocks, 0};
+  }
+  return {};
+}
 
 Launch prepare(KernelRequest& request) {
   const Layout &from = request.input(0).layout, &to = request.output(0).layout;
   const auto* const format = to.kind == Layout::packed ? &packed_format(to.format) : nullptr;
-  const StorageDtype storage = !format ? StorageDtype::exact : storage_of(*format);
-  if (!storage || from != format->made_from) return decline(request, "makes pairs of packed weights only");
-  const std::int64_t floats = static_cast<std::int64_t>(2 * format->bytes / sizeof(float));
-  const auto rounding = std::make_shared<Rounding>(
-      Rounding{storage, floats / kBlock, tasks_of(request, floats, floats / kBlock)});
-  return {Rounding::run, rounding, rounding->tasks};
+  const auto rounding = format ? rounding_of(*format) : std::nullopt;
+  if (!rounding || from != format->made_from) return decline(request, "makes pairs of packed weights only");
+  const auto all = std::make_shared<Rounding>(*rounding);
+  all->tasks = tasks_of(request, all->blocks * kBlock, all->blocks);
+  return {Rounding::run, all, all->tasks};
 }
 
 }  // namespace
@@ -201,6 +254,15 @@ Layout vnni_weights(const Type& weight, StorageDtype storage, bool gradient) {
   const Layout floats = blocks_of_floats(weight, gradient);
   return format_of(text(gradient ? "gradient " : "", name_of_pairs(storage)), weight, bytes(weight, floats) / 2,
                    pack_pairs_of(storage, gradient), floats);
+}
+
+Layout tile_weights(const Type& weight, bool gradient) {
+  return format_of(gradient ? "gradient tiles" : "tiles", weight, tile_groups(weight, gradient).bytes(),
+                   gradient ? pack_tiles<true> : pack_tiles<false>, blocks_of_floats(weight, gradient));
+}
+
+Layout tile_row_weights(const Type& weight) {
+  return format_of("row tiles", weight, tile_row_groups(weight).bytes(), pack_tile_rows);
 }
 
 Layout rounded_rows(const Type& weight, StorageDtype storage) {

@@ -11,6 +11,11 @@ namespace neurim::cpu {
 /// Missing channels are zero. `gradient`: gradient_weights() with the output channels in pairs.
 Layout vnni_weights(const Type& weight, StorageDtype storage, bool gradient = false);
 
+/// The same for products of tiles, in bf16: groups of 32 input channels, [O/16][I/32][kh][kw][16 pairs][16o][2i].
+Layout tile_weights(const Type& weight, bool gradient = false);
+/// row_weights() so: [O/16][I kw/32][kh][16 pairs][16o][2].
+Layout tile_row_weights(const Type& weight);
+
 /// For few input channels: columns and channels of a kernel row are flattened and cut into blocks: [O/16][I
 /// kw/16][kh][16][16o], or with `half` [O/16][I kw/16][kh][8 pairs][16o][2].
 Layout row_weights(const Type& weight, StorageDtype storage);

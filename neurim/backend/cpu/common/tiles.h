@@ -1,0 +1,68 @@
+// Products of matrix tiles, which Intel's AMX multiplies: 16 rows of 64 bytes times 16 words of 16 columns, 8,192
+// multiply-adds of bf16 or 16,384 of bytes in an instruction (Intel 64 and IA-32 Architectures Software Developer's
+// Manual, volume 1, chapter 18).
+#pragma once
+#include <cstdint>
+
+#include "neurim/backend/cpu/common/block_product.h"
+#include "neurim/backend/cpu/common/isa.h"
+
+namespace neurim::cpu {
+
+/// Set by tests, which compute the products of tiles without such instructions, on any machine.
+inline bool imitated_tiles = false;
+/// Whether kernels take tiles.
+inline bool uses_tiles() { return imitated_tiles || has_tiles(); }
+
+constexpr std::int64_t kTileRows = 16, kTileBytes = 64;  ///< bytes of a row
+/// Rows are read and written in whole tiles, two of them at a time where there are enough.
+inline std::int64_t whole_tiles(std::int64_t rows) { return (rows + kTileRows - 1) / kTileRows * kTileRows; }
+
+/// The tiles of this thread, while it lives: their shapes are set, and what another library left there is gone.
+class TileScope {
+ public:
+  TileScope();
+  ~TileScope();
+  TileScope(const TileScope&) = delete;
+};
+
+/// sums[out block][row][16] = the sum over groups and taps of x[group][tap + row][64 bytes] times weight[out
+/// block][group][tap][16 words][16 out]. A group has 32 channels of bf16 in pairs or 64 of bytes in words of four: u8 of
+/// x and i8 of weights, whose sums are i32. Distances in bytes, if not said otherwise.
+struct TileProduct {
+  std::int64_t rows;                              ///< computed up to whole_tiles()
+  std::int64_t groups;                            ///< of channels that are summed
+  std::int64_t x_group, weight_group, weight_block;  ///< between groups of x, of the weights, and blocks of those
+  const std::int64_t *taps, *weight_taps;         ///< from x and from a group of the weights on
+  std::int64_t tap_count;
+  std::int64_t sum_block;  ///< words between blocks of the sums
+  bool bytes = false;      ///< whether the factors are bytes
+};
+
+/// Computes one block of sums, or two. `add`: adds to what is there. Within a TileScope only.
+NEURIM_EACH_ISA(void tile_product(const TileProduct& shape, std::int64_t blocks, const void* x, const void* weight,
+                                  bool add, void* sums))
+
+/// Writes rows of one block of sums as the epilogue says to rows of y that are `y_row` elements apart.
+NEURIM_EACH_ISA(void tile_results(const float* sums, std::int64_t rows, const BlockEpilogue& epilogue,
+                                  std::int64_t y_row, float* y))
+
+/// to[pixel][32] = 16 values of `low` and 16 of `high` (null: zeros) as bf16, pixels `step` values apart there, which are
+/// stored as `storage` says. Values after the first `channels` become zero.
+NEURIM_EACH_ISA(void tile_pixels(StorageDtype storage, const float* low, const float* high, std::int64_t step,
+                                 std::int64_t pixels, std::int64_t channels, void* to))
+
+/// sums[a block][b block][16][16] = the sum over images and steps of a[a block][image][step][16][16 pairs] times b[b
+/// block][image][step][16 pairs][16]: of weights' gradients, whose pairs are pixels. Distances in bytes.
+struct TileGrad {
+  std::int64_t images = 1, steps;
+  std::int64_t a_block, a_image, b_block, b_image, a_sum, b_sum;
+};
+/// Computes one block of a, or two, times one of b, or two. `add`: adds to what is there. Within a TileScope only.
+NEURIM_EACH_ISA(void tile_grad(const TileGrad& shape, std::int64_t a_blocks, std::int64_t b_blocks, const void* a,
+                               const void* b, bool add, float* sums))
+
+/// Transposes each of `count` tiles of 16 by 16 words.
+NEURIM_EACH_ISA(void transpose_tiles(float* tiles, std::int64_t count))
+
+}  // namespace neurim::cpu

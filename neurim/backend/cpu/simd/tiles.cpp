@@ -1,0 +1,287 @@
+#include "neurim/backend/cpu/common/tiles.h"
+
+#include "neurim/backend/cpu/simd/bytes.h"
+#define NEURIM_PRODUCT
+#include "neurim/backend/cpu/simd/product.h"
+#include "neurim/backend/cpu/simd/transpose.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+namespace {
+
+#if defined(__AVX512F__)
+/// The instructions, in assembly: a tile is a constant there, which the intrinsics take as text.
+struct NativeTiles {
+  template <int tile>
+  static void zero() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(tile));
+  }
+  template <int tile>
+  static void load(const void* from) {
+    asm volatile("tileloadd (%1,%2,1), %%tmm%c0" : : "i"(tile), "r"(from), "r"(kTileBytes) : "memory");
+  }
+  template <int tile>
+  static void store(void* to) {
+    asm volatile("tilestored %%tmm%c0, (%1,%2,1)" : : "i"(tile), "r"(to), "r"(kTileBytes) : "memory");
+  }
+  template <bool bytes, int sum, int x, int weight>
+  static void multiply_add() {
+    if constexpr (bytes)
+      asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(x), "i"(weight));
+    else
+      asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(x), "i"(weight));
+  }
+};
+#endif
+
+/// What they do, in C++.
+struct ImitatedTiles {
+  typedef std::uint32_t Tile[16][16];
+  static Tile& tile(int number) {
+    alignas(64) static thread_local Tile all[8];
+    return all[number];
+  }
+  template <int number>
+  static void zero() {
+    std::memset(tile(number), 0, sizeof(Tile));
+  }
+  template <int number>
+  static void load(const void* from) {
+    std::memcpy(tile(number), from, sizeof(Tile));
+  }
+  template <int number>
+  static void store(void* to) {
+    std::memcpy(to, tile(number), sizeof(Tile));
+  }
+  template <bool bytes, int sum, int x, int weight>
+  static void multiply_add() {
+    for (int row = 0; row < 16; ++row)
+      for (int word = 0; word < 16; ++word)
+        bytes ? add_bytes(tile(sum)[row], tile(x)[row][word], tile(weight)[word])
+              : add_pairs(tile(sum)[row], tile(x)[row][word], tile(weight)[word]);
+  }
+
+ private:
+  static float as_float(std::uint32_t bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  static void add_pairs(std::uint32_t (&sums)[16], std::uint32_t pair, const std::uint32_t (&weights)[16]) {
+    const float first = as_float(pair << 16), second = as_float(pair & 0xffff0000);
+    float all[16];
+    std::memcpy(all, sums, sizeof all);
+    for (int out = 0; out < 16; ++out)
+      all[out] += first * as_float(weights[out] << 16) + second * as_float(weights[out] & 0xffff0000);
+    std::memcpy(sums, all, sizeof all);
+  }
+  static void add_bytes(std::uint32_t (&sums)[16], std::uint32_t word, const std::uint32_t (&weights)[16]) {
+    for (int out = 0; out < 16; ++out)
+      for (int byte = 0; byte < 4; ++byte) {
+        const auto value = static_cast<std::uint8_t>(word >> 8 * byte);
+        const auto weight = static_cast<std::int8_t>(weights[out] >> 8 * byte);
+        sums[out] += static_cast<std::uint32_t>(value * weight);
+      }
+  }
+};
+
+/// `rows` tiles of rows of `blocks` blocks. Sums are in tiles 0 to 3, x in 4 and 5, weights in 6 and 7.
+template <class Tiles, bool bytes, int rows, int blocks>
+void multiply_tiles(const TileProduct& shape, const char* x, const char* weight, bool add, char* sums) {
+  constexpr std::int64_t kTile = kTileRows * kTileBytes;
+  char* const second = sums + shape.sum_block * 4;
+  if (add) {
+    Tiles::template load<0>(sums);
+    if constexpr (blocks > 1) Tiles::template load<1>(second);
+    if constexpr (rows > 1) Tiles::template load<2>(sums + kTile);
+    if constexpr (rows > 1 && blocks > 1) Tiles::template load<3>(second + kTile);
+  } else {
+    Tiles::template zero<0>();
+    if constexpr (blocks > 1) Tiles::template zero<1>();
+    if constexpr (rows > 1) Tiles::template zero<2>();
+    if constexpr (rows > 1 && blocks > 1) Tiles::template zero<3>();
+  }
+  for (std::int64_t group = 0; group < shape.groups; ++group, x += shape.x_group, weight += shape.weight_group)
+    for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
+      const char *const from = x + shape.taps[tap], *const own = weight + shape.weight_taps[tap];
+      Tiles::template load<6>(own);
+      Tiles::template load<4>(from);
+      Tiles::template multiply_add<bytes, 0, 4, 6>();
+      if constexpr (blocks > 1) {
+        Tiles::template load<7>(own + shape.weight_block);
+        Tiles::template multiply_add<bytes, 1, 4, 7>();
+      }
+      if constexpr (rows > 1) {
+        Tiles::template load<5>(from + kTile);
+        Tiles::template multiply_add<bytes, 2, 5, 6>();
+        if constexpr (blocks > 1) Tiles::template multiply_add<bytes, 3, 5, 7>();
+      }
+    }
+  Tiles::template store<0>(sums);
+  if constexpr (blocks > 1) Tiles::template store<1>(second);
+  if constexpr (rows > 1) Tiles::template store<2>(sums + kTile);
+  if constexpr (rows > 1 && blocks > 1) Tiles::template store<3>(second + kTile);
+}
+
+template <class Tiles, bool bytes>
+void multiply_rows(const TileProduct& shape, std::int64_t blocks, const char* x, const char* weight, bool add,
+                   char* sums) {
+  constexpr std::int64_t kTwo = 2 * kTileRows;
+  for (std::int64_t row = 0; row < shape.rows; row += kTwo, x += kTwo * kTileBytes, sums += kTwo * kTileBytes) {
+    const bool two = shape.rows - row > kTileRows;
+    const auto multiply = two ? blocks > 1 ? multiply_tiles<Tiles, bytes, 2, 2> : multiply_tiles<Tiles, bytes, 2, 1>
+                          : blocks > 1 ? multiply_tiles<Tiles, bytes, 1, 2>
+                                       : multiply_tiles<Tiles, bytes, 1, 1>;
+    multiply(shape, x, weight, add, sums);
+  }
+}
+
+template <class Tiles, int a_blocks, int b_blocks>
+void multiply_grad(const TileGrad& shape, const char* a, const char* b, bool add, char* sums) {
+  constexpr std::int64_t kTile = kTileRows * kTileBytes;
+  const auto each_sum = [&](auto use) {
+    use(std::integral_constant<int, 0>(), sums);
+    if constexpr (b_blocks > 1) use(std::integral_constant<int, 1>(), sums + shape.b_sum);
+    if constexpr (a_blocks > 1) use(std::integral_constant<int, 2>(), sums + shape.a_sum);
+    if constexpr (a_blocks > 1 && b_blocks > 1) use(std::integral_constant<int, 3>(), sums + shape.a_sum + shape.b_sum);
+  };
+  each_sum([&](auto tile, char* at) { add ? Tiles::template load<tile>(at) : Tiles::template zero<tile>(); });
+  for (std::int64_t image = 0; image < shape.images; ++image) {
+    const char *one = a + image * shape.a_image, *other = b + image * shape.b_image;
+    for (std::int64_t step = 0; step < shape.steps; ++step, one += kTile, other += kTile) {
+      Tiles::template load<6>(other);
+      Tiles::template load<4>(one);
+      Tiles::template multiply_add<false, 0, 4, 6>();
+      if constexpr (b_blocks > 1) {
+        Tiles::template load<7>(other + shape.b_block);
+        Tiles::template multiply_add<false, 1, 4, 7>();
+      }
+      if constexpr (a_blocks > 1) {
+        Tiles::template load<5>(one + shape.a_block);
+        Tiles::template multiply_add<false, 2, 5, 6>();
+        if constexpr (b_blocks > 1) Tiles::template multiply_add<false, 3, 5, 7>();
+      }
+    }
+  }
+  each_sum([&](auto tile, char* at) { Tiles::template store<tile>(at); });
+}
+
+template <class Tiles>
+void multiply_grads(const TileGrad& shape, std::int64_t a_blocks, std::int64_t b_blocks, const char* a, const char* b,
+                    bool add, char* sums) {
+  const auto multiply = a_blocks > 1 ? b_blocks > 1 ? multiply_grad<Tiles, 2, 2> : multiply_grad<Tiles, 2, 1>
+                        : b_blocks > 1 ? multiply_grad<Tiles, 1, 2>
+                                       : multiply_grad<Tiles, 1, 1>;
+  multiply(shape, a, b, add, sums);
+}
+
+/// Writes rows as floats or rounded; get(row) is what is added to them.
+template <class Place, class Get>
+void write_rows(const float* sums, std::int64_t rows, const BlockEpilogue& epilogue, std::int64_t y_row, float* y,
+                const Get& get) {
+  const Vec bias = epilogue.bias ? load(epilogue.bias) : Vec{}, least{}, most = splat(epilogue.relu.most);
+  const auto each = [&](const auto& last) {
+    for (std::int64_t row = 0; row < rows; ++row)
+      Place::put(y, row * y_row, last(load(sums + row * kLanes) + bias + get(row * y_row)));
+  };
+  if (epilogue.relu.on)
+    each([&](const Vec& v) { return limited(v, least, most); });
+  else
+    each([](const Vec& v) { return v; });
+}
+
+template <class Place>
+void write_results(const float* sums, std::int64_t rows, const BlockEpilogue& epilogue, std::int64_t y_row, float* y) {
+  const float* const add = epilogue.add;
+  if (!add)
+    write_rows<Place>(sums, rows, epilogue, y_row, y, [](std::int64_t) { return Vec{}; });
+  else if (epilogue.add_rounded)
+    write_rows<Place>(sums, rows, epilogue, y_row, y, [=](std::int64_t at) { return RoundedTo<Bf16<false>>::get(add, at); });
+  else
+    write_rows<Place>(sums, rows, epilogue, y_row, y, [=](std::int64_t at) { return load(add + at); });
+}
+
+/// Writes pixels of two halves, each of which put(pixel, to) writes.
+template <class Low, class High>
+void write_pixels(std::int64_t pixels, char* to, const Low& low, const High& high) {
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel, to += kTileBytes)
+    low(pixel, reinterpret_cast<float*>(to)), high(pixel, reinterpret_cast<float*>(to + kTileBytes / 2));
+}
+
+}  // namespace
+
+void tile_product(const TileProduct& shape, std::int64_t blocks, const void* x, const void* weight, bool add,
+                  void* sums) {
+  auto multiply = shape.bytes ? multiply_rows<ImitatedTiles, true> : multiply_rows<ImitatedTiles, false>;
+#if defined(__AVX512F__)
+  if (!imitated_tiles) multiply = shape.bytes ? multiply_rows<NativeTiles, true> : multiply_rows<NativeTiles, false>;
+#endif
+  multiply(shape, blocks, static_cast<const char*>(x), static_cast<const char*>(weight), add,
+           static_cast<char*>(sums));
+}
+
+void tile_grad(const TileGrad& shape, std::int64_t a_blocks, std::int64_t b_blocks, const void* a, const void* b,
+               bool add, float* sums) {
+  auto multiply = multiply_grads<ImitatedTiles>;
+#if defined(__AVX512F__)
+  if (!imitated_tiles) multiply = multiply_grads<NativeTiles>;
+#endif
+  multiply(shape, a_blocks, b_blocks, static_cast<const char*>(a), static_cast<const char*>(b), add,
+           reinterpret_cast<char*>(sums));
+}
+
+void transpose_tiles(float* tiles, std::int64_t count) {
+  for (float* const end = tiles + count * kLanes * kLanes; tiles != end; tiles += kLanes * kLanes) {
+    alignas(64) float turned[kLanes * kLanes];
+    for (int row = 0; row < kLanes; row += 4)
+      for (int column = 0; column < kLanes; column += 4)
+        transpose4(tiles + row * kLanes + column, kLanes, turned + column * kLanes + row, kLanes);
+    std::memcpy(tiles, turned, sizeof turned);
+  }
+}
+
+void tile_results(const float* sums, std::int64_t rows, const BlockEpilogue& epilogue, std::int64_t y_row, float* y) {
+  if (!epilogue.rounds)
+    write_results<Exact>(sums, rows, epilogue, y_row, y);
+  else if (has_bf16())
+    write_results<RoundedTo<Bf16<true>>>(sums, rows, epilogue, y_row, y);
+  else
+    write_results<RoundedTo<Bf16<false>>>(sums, rows, epilogue, y_row, y);
+}
+
+void tile_pixels(StorageDtype storage, const float* low, const float* high, std::int64_t step, std::int64_t pixels,
+                 std::int64_t channels, void* to) {
+  auto* const at = static_cast<char*>(to);
+  const bool whole = high && channels >= 2 * kLanes;
+  const auto mask_of = [&](std::int64_t count) {
+    return first_mask(static_cast<int>(std::clamp<std::int64_t>(count, 0, kLanes)));
+  };
+  const IVec low_mask = mask_of(channels), high_mask = mask_of(high ? channels - kLanes : 0);
+  if (!high) high = low;  // its mask leaves nothing of it
+  if (storage) {
+    const auto half = [=](const float* from, const IVec& mask) {
+      return [=](std::int64_t pixel, float* word) {
+        store_as(reinterpret_cast<std::uint16_t*>(word),
+                 load_as<IVec>(reinterpret_cast<const std::uint16_t*>(from) + pixel * step) & mask);
+      };
+    };
+    const auto copy = [=](const float* from) {
+      return [=](std::int64_t pixel, float* word) {
+        std::memcpy(word, reinterpret_cast<const std::uint16_t*>(from) + pixel * step, kTileBytes / 2);
+      };
+    };
+    whole ? write_pixels(pixels, at, copy(low), copy(high))
+          : write_pixels(pixels, at, half(low, low_mask), half(high, high_mask));
+    return;
+  }
+  with_kind(StorageDtype::bf16, [&](auto kind) {
+    const auto half = [=](const float* from, const IVec& mask) {
+      return [=](std::int64_t pixel, float* word) {
+        decltype(kind)::store(word, from_bits(bits_of(load(from + pixel * step)) & mask));
+      };
+    };
+    write_pixels(pixels, at, half(low, low_mask), half(high, high_mask));
+  });
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA
