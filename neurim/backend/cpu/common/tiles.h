@@ -56,11 +56,27 @@ NEURIM_EACH_ISA(void tile_pixels(StorageDtype storage, const float* low, const f
 /// block][image][step][16 pairs][16]: of weights' gradients, whose pairs are pixels. Distances in bytes.
 struct TileGrad {
   std::int64_t images = 1, steps;
-  std::int64_t a_block, a_image, b_block, b_image, a_sum, b_sum;
+  std::int64_t a_block = 0, a_image = 0, b_block = 0, b_image = 0, a_sum = 0, b_sum = 0;
 };
 /// Computes one block of a, or two, times one of b, or two. `add`: adds to what is there. Within a TileScope only.
 NEURIM_EACH_ISA(void tile_grad(const TileGrad& shape, std::int64_t a_blocks, std::int64_t b_blocks, const void* a,
                                const void* b, bool add, float* sums))
+
+/// Whether block_product() of pairs of bf16 takes tiles, and block_weight_grad(): few rows would leave them empty.
+inline bool tiles_suit(const BlockProduct& shape) {
+  constexpr std::int64_t kLeast = 8, kDeepest = 1024;  // rows, and channels that the functions have room for
+  return shape.pairs == StorageDtype::bf16 && uses_tiles() && shape.rows >= kLeast && !shape.weight_taps &&
+         shape.tap_count == 1 && shape.in_channels <= kDeepest && !shape.fetch;
+}
+inline bool tiles_suit(const BlockWeightGrad& shape) {
+  constexpr std::int64_t kLeast = 8, kDeepest = 512;  // pairs of rows
+  return shape.pairs == StorageDtype::bf16 && uses_tiles() && shape.images * shape.runs == 1 &&
+         shape.rows >= kLeast && shape.rows <= kDeepest;
+}
+NEURIM_EACH_ISA(void block_product_by_tiles(const BlockProduct& shape, std::int64_t blocks, const float* x,
+                                            const float* weight, const BlockEpilogue& epilogue, float* y))
+NEURIM_EACH_ISA(void block_weight_grad_by_tiles(const BlockWeightGrad& shape, std::int64_t blocks, const float* x,
+                                                const float* dy, bool add, float* dw))
 
 /// Transposes each of `count` tiles of 16 by 16 words.
 NEURIM_EACH_ISA(void transpose_tiles(float* tiles, std::int64_t count))

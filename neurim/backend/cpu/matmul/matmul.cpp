@@ -25,7 +25,7 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kLanes = 16, kBlocks = 2, kDepth = 512;
+constexpr std::int64_t kLanes = 16, kBlocks = 16, kDepth = 512;
 // the most rows that stay in registers beside two blocks; a tile is a multiple of it
 constexpr std::int64_t kGroup = 14;
 constexpr std::int64_t kTile = 100 * 1024;  // floats of a in a tile

@@ -1,5 +1,7 @@
 #include "neurim/backend/cpu/common/block_product.h"
 
+#include "neurim/backend/cpu/common/tiles.h"
+
 #define NEURIM_PRODUCT NEURIM_MAY_NAME_NARROW
 #include "neurim/backend/cpu/simd/product.h"
 #include "neurim/backend/cpu/simd/transpose.h"
@@ -230,6 +232,7 @@ void copy_apart(const char* from, std::int64_t step, std::int64_t columns, char*
 
 void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
                    const BlockEpilogue& epilogue, float* y) {
+  if (tiles_suit(shape)) return block_product_by_tiles(shape, blocks, x, weight, epilogue, y);
   auto factors = shape.pairs == StorageDtype::f16 ? multiply<F16Pairs>
                  : shape.pairs                    ? multiply<Pairs>
                                                   : multiply<Floats>;
@@ -280,6 +283,7 @@ void scale_weights(const float* weight, const float* gate, std::int64_t in_chann
 
 void block_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add,
                        float* dw) {
+  if (tiles_suit(shape)) return block_weight_grad_by_tiles(shape, blocks, x, dy, add, dw);
   if (!shape.pairs) return weight_grads<Floats>(shape, blocks, x, dy, add, dw);
   auto factors = shape.pairs == StorageDtype::f16 ? weight_grads<F16Pairs> : weight_grads<Pairs>;
 #if defined(__AVX512F__)

@@ -13,19 +13,19 @@ namespace {
 /// The instructions, in assembly: a tile is a constant there, which the intrinsics take as text.
 struct NativeTiles {
   template <int tile>
-  static void zero() {
+  void zero() {
     asm volatile("tilezero %%tmm%c0" : : "i"(tile));
   }
   template <int tile>
-  static void load(const void* from) {
+  void load(const void* from) {
     asm volatile("tileloadd (%1,%2,1), %%tmm%c0" : : "i"(tile), "r"(from), "r"(kTileBytes) : "memory");
   }
   template <int tile>
-  static void store(void* to) {
+  void store(void* to) {
     asm volatile("tilestored %%tmm%c0, (%1,%2,1)" : : "i"(tile), "r"(to), "r"(kTileBytes) : "memory");
   }
   template <bool bytes, int sum, int x, int weight>
-  static void multiply_add() {
+  void multiply_add() {
     if constexpr (bytes)
       asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(x), "i"(weight));
     else
@@ -37,28 +37,26 @@ struct NativeTiles {
 /// What they do, in C++.
 struct ImitatedTiles {
   typedef std::uint32_t Tile[16][16];
-  static Tile& tile(int number) {
-    alignas(64) static thread_local Tile all[8];
-    return all[number];
+  Tile all[8];
+
+  template <int number>
+  void zero() {
+    std::memset(all[number], 0, sizeof(Tile));
   }
   template <int number>
-  static void zero() {
-    std::memset(tile(number), 0, sizeof(Tile));
+  void load(const void* from) {
+    std::memcpy(all[number], from, sizeof(Tile));
   }
   template <int number>
-  static void load(const void* from) {
-    std::memcpy(tile(number), from, sizeof(Tile));
-  }
-  template <int number>
-  static void store(void* to) {
-    std::memcpy(to, tile(number), sizeof(Tile));
+  void store(void* to) {
+    std::memcpy(to, all[number], sizeof(Tile));
   }
   template <bool bytes, int sum, int x, int weight>
-  static void multiply_add() {
+  void multiply_add() {
     for (int row = 0; row < 16; ++row)
       for (int word = 0; word < 16; ++word)
-        bytes ? add_bytes(tile(sum)[row], tile(x)[row][word], tile(weight)[word])
-              : add_pairs(tile(sum)[row], tile(x)[row][word], tile(weight)[word]);
+        bytes ? add_bytes(all[sum][row], all[x][row][word], all[weight][word])
+              : add_pairs(all[sum][row], all[x][row][word], all[weight][word]);
   }
 
  private:
@@ -69,11 +67,11 @@ struct ImitatedTiles {
   }
   static void add_pairs(std::uint32_t (&sums)[16], std::uint32_t pair, const std::uint32_t (&weights)[16]) {
     const float first = as_float(pair << 16), second = as_float(pair & 0xffff0000);
-    float all[16];
-    std::memcpy(all, sums, sizeof all);
+    float totals[16];
+    std::memcpy(totals, sums, sizeof totals);
     for (int out = 0; out < 16; ++out)
-      all[out] += first * as_float(weights[out] << 16) + second * as_float(weights[out] & 0xffff0000);
-    std::memcpy(sums, all, sizeof all);
+      totals[out] += first * as_float(weights[out] << 16) + second * as_float(weights[out] & 0xffff0000);
+    std::memcpy(sums, totals, sizeof totals);
   }
   static void add_bytes(std::uint32_t (&sums)[16], std::uint32_t word, const std::uint32_t (&weights)[16]) {
     for (int out = 0; out < 16; ++out)
@@ -89,38 +87,39 @@ struct ImitatedTiles {
 template <class Tiles, bool bytes, int rows, int blocks>
 void multiply_tiles(const TileProduct& shape, const char* x, const char* weight, bool add, char* sums) {
   constexpr std::int64_t kTile = kTileRows * kTileBytes;
+  Tiles tiles;
   char* const second = sums + shape.sum_block * 4;
   if (add) {
-    Tiles::template load<0>(sums);
-    if constexpr (blocks > 1) Tiles::template load<1>(second);
-    if constexpr (rows > 1) Tiles::template load<2>(sums + kTile);
-    if constexpr (rows > 1 && blocks > 1) Tiles::template load<3>(second + kTile);
+    tiles.template load<0>(sums);
+    if constexpr (blocks > 1) tiles.template load<1>(second);
+    if constexpr (rows > 1) tiles.template load<2>(sums + kTile);
+    if constexpr (rows > 1 && blocks > 1) tiles.template load<3>(second + kTile);
   } else {
-    Tiles::template zero<0>();
-    if constexpr (blocks > 1) Tiles::template zero<1>();
-    if constexpr (rows > 1) Tiles::template zero<2>();
-    if constexpr (rows > 1 && blocks > 1) Tiles::template zero<3>();
+    tiles.template zero<0>();
+    if constexpr (blocks > 1) tiles.template zero<1>();
+    if constexpr (rows > 1) tiles.template zero<2>();
+    if constexpr (rows > 1 && blocks > 1) tiles.template zero<3>();
   }
   for (std::int64_t group = 0; group < shape.groups; ++group, x += shape.x_group, weight += shape.weight_group)
     for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
       const char *const from = x + shape.taps[tap], *const own = weight + shape.weight_taps[tap];
-      Tiles::template load<6>(own);
-      Tiles::template load<4>(from);
-      Tiles::template multiply_add<bytes, 0, 4, 6>();
+      tiles.template load<6>(own);
+      tiles.template load<4>(from);
+      tiles.template multiply_add<bytes, 0, 4, 6>();
       if constexpr (blocks > 1) {
-        Tiles::template load<7>(own + shape.weight_block);
-        Tiles::template multiply_add<bytes, 1, 4, 7>();
+        tiles.template load<7>(own + shape.weight_block);
+        tiles.template multiply_add<bytes, 1, 4, 7>();
       }
       if constexpr (rows > 1) {
-        Tiles::template load<5>(from + kTile);
-        Tiles::template multiply_add<bytes, 2, 5, 6>();
-        if constexpr (blocks > 1) Tiles::template multiply_add<bytes, 3, 5, 7>();
+        tiles.template load<5>(from + kTile);
+        tiles.template multiply_add<bytes, 2, 5, 6>();
+        if constexpr (blocks > 1) tiles.template multiply_add<bytes, 3, 5, 7>();
       }
     }
-  Tiles::template store<0>(sums);
-  if constexpr (blocks > 1) Tiles::template store<1>(second);
-  if constexpr (rows > 1) Tiles::template store<2>(sums + kTile);
-  if constexpr (rows > 1 && blocks > 1) Tiles::template store<3>(second + kTile);
+  tiles.template store<0>(sums);
+  if constexpr (blocks > 1) tiles.template store<1>(second);
+  if constexpr (rows > 1) tiles.template store<2>(sums + kTile);
+  if constexpr (rows > 1 && blocks > 1) tiles.template store<3>(second + kTile);
 }
 
 template <class Tiles, bool bytes>
@@ -139,31 +138,32 @@ void multiply_rows(const TileProduct& shape, std::int64_t blocks, const char* x,
 template <class Tiles, int a_blocks, int b_blocks>
 void multiply_grad(const TileGrad& shape, const char* a, const char* b, bool add, char* sums) {
   constexpr std::int64_t kTile = kTileRows * kTileBytes;
+  Tiles tiles;
   const auto each_sum = [&](auto use) {
     use(std::integral_constant<int, 0>(), sums);
     if constexpr (b_blocks > 1) use(std::integral_constant<int, 1>(), sums + shape.b_sum);
     if constexpr (a_blocks > 1) use(std::integral_constant<int, 2>(), sums + shape.a_sum);
     if constexpr (a_blocks > 1 && b_blocks > 1) use(std::integral_constant<int, 3>(), sums + shape.a_sum + shape.b_sum);
   };
-  each_sum([&](auto tile, char* at) { add ? Tiles::template load<tile>(at) : Tiles::template zero<tile>(); });
+  each_sum([&](auto tile, char* at) { add ? tiles.template load<tile>(at) : tiles.template zero<tile>(); });
   for (std::int64_t image = 0; image < shape.images; ++image) {
     const char *one = a + image * shape.a_image, *other = b + image * shape.b_image;
     for (std::int64_t step = 0; step < shape.steps; ++step, one += kTile, other += kTile) {
-      Tiles::template load<6>(other);
-      Tiles::template load<4>(one);
-      Tiles::template multiply_add<false, 0, 4, 6>();
+      tiles.template load<6>(other);
+      tiles.template load<4>(one);
+      tiles.template multiply_add<false, 0, 4, 6>();
       if constexpr (b_blocks > 1) {
-        Tiles::template load<7>(other + shape.b_block);
-        Tiles::template multiply_add<false, 1, 4, 7>();
+        tiles.template load<7>(other + shape.b_block);
+        tiles.template multiply_add<false, 1, 4, 7>();
       }
       if constexpr (a_blocks > 1) {
-        Tiles::template load<5>(one + shape.a_block);
-        Tiles::template multiply_add<false, 2, 5, 6>();
-        if constexpr (b_blocks > 1) Tiles::template multiply_add<false, 3, 5, 7>();
+        tiles.template load<5>(one + shape.a_block);
+        tiles.template multiply_add<false, 2, 5, 6>();
+        if constexpr (b_blocks > 1) tiles.template multiply_add<false, 3, 5, 7>();
       }
     }
   }
-  each_sum([&](auto tile, char* at) { Tiles::template store<tile>(at); });
+  each_sum([&](auto tile, char* at) { tiles.template store<tile>(at); });
 }
 
 template <class Tiles>
@@ -282,6 +282,95 @@ void tile_pixels(StorageDtype storage, const float* low, const float* high, std:
     };
     write_pixels(pixels, at, half(low, low_mask), half(high, high_mask));
   });
+}
+
+void block_product_by_tiles(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
+                            const BlockEpilogue& epilogue, float* y) {
+  constexpr std::int64_t kRows = 2 * kTileRows, kGroup = 2 * kLanes, kTile = kTileRows * kTileBytes, kGroups = 32;
+  alignas(64) char rows[kGroups * kRows * kTileBytes], last_weights[2 * kTile];
+  alignas(64) float sums[2 * kRows * kLanes];
+  const TileScope scope;
+  static constexpr std::int64_t kNoTaps[] = {0};
+  const std::int64_t whole = shape.in_channels / kGroup, rest = shape.in_channels % kGroup;
+  TileProduct product{.rows = 0,
+                      .groups = whole,
+                      .x_group = kRows * kTileBytes,
+                      .weight_group = kTile,
+                      .weight_block = shape.weight_block * 4,
+                      .taps = kNoTaps,
+                      .weight_taps = kNoTaps,
+                      .tap_count = 1,
+                      .sum_block = kRows * kLanes};
+  if (shape.taps) x += shape.taps[0];
+  for (std::int64_t row = 0; row < shape.rows; row += kRows) {
+    product.rows = std::min(kRows, shape.rows - row);
+    for (std::int64_t g = 0; g < whole + (rest > 0); ++g) {
+      const float* const low = x + 2 * g * shape.x_block + row * (kLanes / 2);
+      const std::int64_t left = shape.in_channels - g * kGroup;
+      tile_pixels(StorageDtype::bf16, low, left > kLanes ? low + shape.x_block : nullptr, kLanes, product.rows, left,
+                  rows + g * product.x_group);
+    }
+    for (std::int64_t block = 0; block < blocks; block += 2) {
+      const std::int64_t together = std::min<std::int64_t>(2, blocks - block);
+      const float* const own = weight + block * shape.weight_block;
+      tile_product(product, together, rows, own, false, sums);
+      if (rest > 0) {  // what lies behind the last pair is not weights
+        TileProduct last = product;
+        last.groups = 1, last.weight_block = kTile;
+        const std::size_t pairs = static_cast<std::size_t>((rest + 1) / 2 * kTileBytes);
+        for (std::int64_t b = 0; b < together; ++b) {
+          std::memset(last_weights + b * kTile, 0, kTile);
+          std::memcpy(last_weights + b * kTile, own + b * shape.weight_block + whole * (kTile / 4), pairs);
+        }
+        tile_product(last, together, rows + whole * product.x_group, last_weights, true, sums);
+      }
+      for (std::int64_t b = 0; b < together; ++b) {
+        BlockEpilogue after = epilogue;
+        const std::int64_t to = (block + b) * shape.y_block + row * shape.y_row;
+        if (after.bias) after.bias += (block + b) * kLanes;
+        if (after.add) after.add += after.add_rounded ? to / 2 : to;
+        tile_results(sums + b * product.sum_block, product.rows, after, shape.y_row, y + (after.rounds ? to / 2 : to));
+      }
+    }
+  }
+}
+
+void block_weight_grad_by_tiles(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy,
+                                bool add, float* dw) {
+  constexpr std::int64_t kTile = kTileRows * kTileBytes, kWords = kTile / 4, kSteps = 32;
+  alignas(64) float turned[2 * kSteps * kWords], last[2 * kWords];
+  const TileScope scope;
+  const std::int64_t whole = shape.rows / kTileRows, rest = shape.rows % kTileRows, steps = whole + (rest > 0);
+  const TileGrad grad{.images = 1,
+                      .steps = whole,
+                      .a_block = steps * kTile,
+                      .b_block = shape.dy_block * 4,
+                      .a_sum = shape.weight_block * 4,
+                      .b_sum = shape.in_blocks * shape.weight_block * 4};
+  for (std::int64_t in = 0; in < shape.in_blocks; in += 2) {
+    const std::int64_t ins = std::min<std::int64_t>(2, shape.in_blocks - in);
+    for (std::int64_t i = 0; i < ins; ++i) {
+      float* const to = turned + i * steps * kWords;
+      std::memcpy(to, x + (in + i) * shape.x_block, static_cast<std::size_t>(shape.rows * kTileBytes));
+      std::fill(to + shape.rows * kLanes, to + steps * kWords, 0.0f);
+      transpose_tiles(to, steps);
+    }
+    for (std::int64_t block = 0; block < blocks; block += 2) {
+      const std::int64_t outs = std::min<std::int64_t>(2, blocks - block);
+      const float* const own = dy + block * shape.dy_block;
+      float* const to = dw + (block * shape.in_blocks + in) * shape.weight_block;
+      tile_grad(grad, ins, outs, turned, own, add, to);
+      if (rest == 0) continue;
+      TileGrad of_last = grad;
+      of_last.steps = 1, of_last.b_block = kTile;
+      for (std::int64_t b = 0; b < outs; ++b) {
+        std::memset(last + b * kWords, 0, kTile);
+        std::memcpy(last + b * kWords, own + b * shape.dy_block + whole * kWords,
+                    static_cast<std::size_t>(rest * kTileBytes));
+      }
+      tile_grad(of_last, ins, outs, turned + whole * kWords, last, true, to);
+    }
+  }
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA
