@@ -20,6 +20,7 @@ constexpr int kOnly = 20;  // the rank of an op's only kernel
 // Highest rank first. Kernels of equal rank accept different requests. A fusion group is formed only if its kernel
 // ranks at least as high as the kernel that accepts the anchor alone.
 constexpr Priority kPriorities[] = {
+    {"conv", "cpu int8 tiles", 42},      // as cpu tiles
     {"conv", "cpu int8 winograd", 41},   // 2.25 times fewer multiplications than "cpu int8", where 3x3 kernels allow it
     {"conv", "cpu int8", 40},            // groups that quantize, which no other kernel accepts
     {"conv", "cpu tiles", 35},           // 15 times the multiplications of vectors, where the machine has matrix tiles
@@ -36,6 +37,7 @@ constexpr Priority kPriorities[] = {
     {"conv", "onednn fused", 10},        // the same, with a norm before or after it
     {"conv", "onednn_loops", 1},         // oneDNN's plain loops: faster than the reference alone
 
+    {"linear", "cpu int8 tiles", 42},      // as of conv
     {"linear", "cpu int8", 40},            // as of conv
     {"linear", "cpu tiles", 35},           // as of conv
     {"linear", "cpu row-tiled", 25},       // as of conv: the two layers of a transformer's MLP

@@ -52,6 +52,10 @@ NEURIM_EACH_ISA(void tile_results(const float* sums, std::int64_t rows, const Bl
 NEURIM_EACH_ISA(void tile_pixels(StorageDtype storage, const float* low, const float* high, std::int64_t step,
                                  std::int64_t pixels, std::int64_t channels, void* to))
 
+/// to[pixel][64] = 16 bytes of each of four (null: zeros), pixels `step` bytes apart there, xor-ed with `flip`.
+NEURIM_EACH_ISA(void tile_bytes(const std::uint8_t* const (&from)[4], std::int64_t step, std::int64_t pixels,
+                                std::uint8_t flip, void* to))
+
 /// sums[a block][b block][16][16] = the sum over images and steps of a[a block][image][step][16][16 pairs] times b[b
 /// block][image][step][16 pairs][16]: of weights' gradients, whose pairs are pixels. Distances in bytes.
 struct TileGrad {

@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "neurim/backend/cpu/common/conv_pattern.h"
-#include "neurim/backend/cpu/common/conv_steps.h"
 #include "neurim/backend/cpu/common/packed_weights.h"
 #include "neurim/backend/cpu/common/physical.h"
 #include "neurim/backend/cpu/common/priorities.h"
-#include "neurim/backend/cpu/common/tiles.h"
-#include "neurim/backend/cpu/conv/tile_axis.h"
+#include "neurim/backend/cpu/common/tile_conv.h"
 #include "neurim/ops/conv.h"
 
 namespace neurim {
@@ -39,9 +37,7 @@ struct Geometry : ConvSizes {
 };
 
 Geometry geometry_of(const ConvPattern& pattern) {
-  const ConvSizes& s = pattern.sizes;
-  return {s, forward_axis(s.height, s.out_height, s.kernel[0], s.options.stride[0], s.options.pad[0],
-                          s.options.dilation[0])};
+  return {pattern.sizes, forward_axis(pattern.sizes, 0)};
 }
 
 /// Null, or why the kernel leaves the gradient to others.

@@ -152,7 +152,8 @@ void pack_group_rows(const void* self, const void* plain, void* packed) {
         to[((o / kLanes * taps + tap) * width + i) * kLanes + o % kLanes] = *from++;
 }
 
-template <class T, bool rows>
+/// Words of `group` input channels together.
+template <class T, bool rows, int group = kLanes>
 void pack_bytes(const void* self, const void* plain, void* packed) {
   const Shape& s = static_cast<const Type*>(self)->shape;
   const auto* const from = static_cast<const std::int8_t*>(plain);
@@ -161,9 +162,9 @@ void pack_bytes(const void* self, const void* plain, void* packed) {
   const std::int64_t channels = s[1], height = s.rank() == 2 ? Dim(1) : s[2], width = s.rank() == 2 ? Dim(1) : s[3],
                      terms = rows ? channels * width : channels;
   for (std::int64_t out = 0; out < s[0]; out += kLanes)
-    for (std::int64_t in = 0; in < terms; in += kLanes)
+    for (std::int64_t in = 0; in < terms; in += group)
       for (std::int64_t tap = 0; tap < (rows ? height : height * width); ++tap)
-        for (std::int64_t word = in; word < in + kLanes; word += kTogether)
+        for (std::int64_t word = in; word < in + group; word += kTogether)
           for (std::int64_t o = out; o < out + kLanes; ++o)
             for (std::int64_t i = word; i < word + kTogether; ++i) {
               const std::int64_t channel = rows ? i % channels : i, place = rows ? tap * width + i / channels : tap;
@@ -282,6 +283,16 @@ Layout byte_weights(const Type& weight, bool rows) {
                    static_cast<std::size_t>(size) * (quads ? 1 : 2),
                    quads ? (rows ? pack_bytes<std::int8_t, true> : pack_bytes<std::int8_t, false>)
                          : (rows ? pack_bytes<std::int16_t, true> : pack_bytes<std::int16_t, false>));
+}
+
+Layout byte_tile_weights(const Type& weight, bool rows) {
+  const Shape& s = weight.shape;
+  const std::int64_t columns = s.rank() == 2 ? Dim(1) : s[3],
+                     taps = s.rank() == 2 ? Dim(1) : s[2] * (rows ? 1 : columns),
+                     groups = (s[1] * (rows ? columns : 1) + 4 * kLanes - 1) / (4 * kLanes);
+  return format_of(rows ? "row byte tiles" : "byte tiles", weight,
+                   static_cast<std::size_t>(blocks_of(s[0]) * groups * taps * 4 * kBlock),
+                   rows ? pack_bytes<std::int8_t, true, 4 * kLanes> : pack_bytes<std::int8_t, false, 4 * kLanes>);
 }
 
 std::vector<ReadBlocks> read_blocks(std::int64_t in_channels, std::int64_t out_channels, std::int64_t groups) {

@@ -40,6 +40,9 @@ Layout group_rows(const Type& weight);
 /// images, as row_weights(): [O/16][I kw/16][kh][words][16o][i].
 Layout byte_weights(const Type& weight, bool rows = false);
 
+/// The same for products of tiles: groups of 64 input channels, or numbers of a row, in words of four.
+Layout byte_tile_weights(const Type& weight, bool rows = false);
+
 /// The rows of a matrix (O,I) in `half`, each padded with zeros to whole vectors of 16.
 Layout rounded_rows(const Type& weight, StorageDtype storage);
 

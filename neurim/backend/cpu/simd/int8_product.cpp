@@ -84,8 +84,9 @@ template <int T>
 template <int T>
 void results_of(const std::int32_t* sums, const ByteEpilogue& epilogue, void* y) {
   Vec rows[T];
+  const IVec start = load_as<IVec>(epilogue.start);
 #pragma GCC unroll 4
-  for (int t = 0; t < T; ++t) rows[t] = from_bits(load_as<IVec>(sums + t * kLanes));
+  for (int t = 0; t < T; ++t) rows[t] = from_bits(load_as<IVec>(sums + t * kLanes) + start);
   finish_in_registers(rows, epilogue, kLanes, y);
 }
 

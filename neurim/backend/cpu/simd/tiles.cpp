@@ -220,6 +220,20 @@ void tile_product(const TileProduct& shape, std::int64_t blocks, const void* x, 
            static_cast<char*>(sums));
 }
 
+void tile_bytes(const std::uint8_t* const (&from)[4], std::int64_t step, std::int64_t pixels, std::uint8_t flip,
+                void* to) {
+  static constexpr std::uint8_t kZeros[kLanes] = {};
+  const std::uint8_t* blocks[4];
+  std::int64_t steps[4];
+  for (int i = 0; i < 4; ++i) blocks[i] = from[i] ? from[i] : kZeros, steps[i] = from[i] ? step : 0;
+  auto* at = static_cast<std::uint8_t*>(to);
+  const IVec flips = IVec{} + static_cast<std::int32_t>(flip * 0x01010101u);
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel, at += kTileBytes) {
+    for (int i = 0; i < 4; ++i) std::memcpy(at + i * kLanes, blocks[i] + pixel * steps[i], kLanes);
+    if (flip) store(reinterpret_cast<float*>(at), from_bits(bits_of(load(reinterpret_cast<float*>(at))) ^ flips));
+  }
+}
+
 void tile_grad(const TileGrad& shape, std::int64_t a_blocks, std::int64_t b_blocks, const void* a, const void* b,
                bool add, float* sums) {
   auto multiply = multiply_grads<ImitatedTiles>;
