@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kBand = 256 << 10, kLargeBand = 768 << 10;  // bytes; the large one shares out weights that do not
 constexpr std::int64_t kManyWeights = 1 << 20;                     // stay in the second-level cache, so many bytes
-constexpr std::int64_t kSumRows = 128;  // of a product, where a unit has no more
+constexpr std::int64_t kSumRows = 64;   // of a product, where a unit has no more
 constexpr std::int64_t kSteps = 20;     // tiles of weights that stay in the first-level cache: 40 KiB for two blocks
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
@@ -109,7 +109,7 @@ void TileConv::cut(const std::vector<Run>& runs) {
 }
 
 void TileConv::multiply(const Part& part, const Tile& tile, std::int64_t first, std::int64_t last, std::int64_t blocks,
-                        const char* band, const char* weights, float* sums) const {
+                        const char* band, const char* weights, float* sums, TileLines& lines) const {
   const std::int64_t group = tile.images * image_bytes();
   TileProduct product{.rows = (last - first - 1) * columns() + x.units(),
                       .groups = 0,
@@ -120,7 +120,9 @@ void TileConv::multiply(const Part& part, const Tile& tile, std::int64_t first, 
                       .weight_taps = part.weight_taps.data(),
                       .tap_count = std::ssize(part.taps),
                       .sum_block = sum_block(),
-                      .bytes = group_channels == 64};
+                      .bytes = group_channels == 64,
+                      .lines = &lines};
+  lines.share((product.rows + 2 * kTileRows - 1) / (2 * kTileRows) * groups() * product.tap_count);
   band += first / tile.units * image_bytes() + first % tile.units * row();
   for (std::int64_t g = 0; g < groups(); g += chunk) {
     product.groups = std::min(chunk, groups() - g);

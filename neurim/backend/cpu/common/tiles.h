@@ -2,7 +2,9 @@
 // multiply-adds of bf16 or 16,384 of bytes in an instruction (Intel 64 and IA-32 Architectures Software Developer's
 // Manual, volume 1, chapter 18).
 #pragma once
+#include <array>
 #include <cstdint>
+#include <iterator>
 
 #include "neurim/backend/cpu/common/block_product.h"
 #include "neurim/backend/cpu/common/isa.h"
@@ -26,6 +28,39 @@ class TileScope {
   TileScope(const TileScope&) = delete;
 };
 
+/// Memory that is written or read after a product: it is fetched a few lines at a time while that runs, as more at once
+/// would fill what the first-level cache can have in flight.
+class TileLines {
+ public:
+  /// What does not fit is not fetched.
+  void add(const void* begin, std::int64_t bytes) {
+    if (count_ == std::ssize(ranges_) || bytes <= 0) return;
+    const auto* const from = static_cast<const char*>(begin);
+    ranges_[count_++] = {from, from + bytes};
+    lines_ += (bytes + kTileBytes - 1) / kTileBytes;
+  }
+  /// All of them in `steps` calls of fetch().
+  void share(std::int64_t steps) { of_step_ = steps > 0 ? (lines_ + steps - 1) / steps : 0; }
+  void fetch() {
+    for (std::int64_t i = 0; i < of_step_ && count_ > 0; ++i) {
+      auto& [next, end] = ranges_[count_ - 1];
+#if defined(__x86_64__)
+      asm volatile("prefetchw %0" : : "m"(*next));
+#endif
+      next += kTileBytes;
+      if (next >= end) --count_;
+    }
+  }
+
+ private:
+  struct Range {
+    const char *next, *end;
+  };
+  std::array<Range, 16> ranges_;
+  std::ptrdiff_t count_ = 0;
+  std::int64_t lines_ = 0, of_step_ = 0;
+};
+
 /// sums[out block][row][16] = the sum over groups and taps of x[group][tap + row][64 bytes] times weight[out
 /// block][group][tap][16 words][16 out]. A group has 32 channels of bf16 in pairs or 64 of bytes in words of four: u8 of
 /// x and i8 of weights, whose sums are i32. Distances in bytes, if not said otherwise.
@@ -37,6 +72,7 @@ struct TileProduct {
   std::int64_t tap_count;
   std::int64_t sum_block;  ///< words between blocks of the sums
   bool bytes = false;      ///< whether the factors are bytes
+  TileLines* lines = nullptr;  ///< what is fetched meanwhile
 };
 
 /// Computes one block of sums, or two. `add`: adds to what is there. Within a TileScope only.

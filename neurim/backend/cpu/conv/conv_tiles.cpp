@@ -110,6 +110,15 @@ struct ConvTiles : TileConv {
           of_image() ? fill_of_image(args, tile, band, reinterpret_cast<std::uint16_t*>(made))
                      : fill(args, tile, band, made);
         },
+        [&](const Segment& segment, std::int64_t block, TileLines& lines) {
+          const std::int64_t step = y.step * out_line(),
+                             place = (segment.image * out_blocks() + block) * out_plane() + segment.unit * step;
+          const auto add = [&](const float* from, StorageDtype rounded) {
+            lines.add(element(from, place, rounded), segment.count * step * (rounded ? 2 : 4));
+          };
+          if (!fused.apart()) add(fused.results(args), fused.rounded());
+          if (epilogue.add) add(static_cast<const float*>(args.in[epilogue.residual]), epilogue.add_rounded);
+        },
         [&](const Part& part, const Segment& segment, std::int64_t block, const float* sums) {
           write(args, part, segment, block, sums, apart_of(segment, block));
         },

@@ -52,6 +52,13 @@ struct ByteTiles {
         [&](const Tile& tile, char* band) {
           conv.of_image() ? own.fill_of_image(args, tile, band) : own.fill(args, tile, band);
         },
+        [&](const TileConv::Segment& segment, std::int64_t block, TileLines& lines) {
+          const std::int64_t size = segment.count * conv.out_line(),
+                             place = (segment.image * conv.out_blocks() + block) * conv.out_plane() +
+                                     segment.unit * conv.out_line();
+          lines.add(own.operands.out(args, place), size * (own.operands.epilogue.floats ? 4 : 1));
+          if (own.operands.residual >= 0) lines.add(own.operands.in(args, own.operands.residual) + place, size);
+        },
         [&](const TileConv::Part& part, const TileConv::Segment& segment, std::int64_t block, const float* sums) {
           const std::int64_t plane = (segment.image * conv.out_blocks() + block) * conv.out_plane();
           conv.each_run(part, segment, sums,

@@ -103,6 +103,7 @@ void multiply_tiles(const TileProduct& shape, const char* x, const char* weight,
   for (std::int64_t group = 0; group < shape.groups; ++group, x += shape.x_group, weight += shape.weight_group)
     for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
       const char *const from = x + shape.taps[tap], *const own = weight + shape.weight_taps[tap];
+      if (shape.lines) shape.lines->fetch();
       tiles.template load<6>(own);
       tiles.template load<4>(from);
       tiles.template multiply_add<bytes, 0, 4, 6>();
