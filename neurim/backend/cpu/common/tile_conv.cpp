@@ -109,7 +109,8 @@ void TileConv::cut(const std::vector<Run>& runs) {
 }
 
 void TileConv::multiply(const Part& part, const Tile& tile, std::int64_t first, std::int64_t last, std::int64_t blocks,
-                        const char* band, const char* weights, float* sums, TileLines& lines) const {
+                        const char* band, const char* weights, const void* start, float* sums,
+                        TileLines& lines) const {
   const std::int64_t group = tile.images * image_bytes();
   TileProduct product{.rows = (last - first - 1) * columns() + x.units(),
                       .groups = 0,
@@ -120,6 +121,7 @@ void TileConv::multiply(const Part& part, const Tile& tile, std::int64_t first, 
                       .weight_taps = part.weight_taps.data(),
                       .tap_count = std::ssize(part.taps),
                       .sum_block = sum_block(),
+                      .start = start,
                       .bytes = group_channels == 64,
                       .lines = &lines};
   lines.share((product.rows + 2 * kTileRows - 1) / (2 * kTileRows) * groups() * product.tap_count);

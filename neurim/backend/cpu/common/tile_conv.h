@@ -113,12 +113,13 @@ struct TileConv {
     std::int64_t image, unit, count, at;
   };
 
-  /// Computes a task with a workspace of band_bytes() + sum_bytes(). fill(tile, band) fills the band. For each two
+  /// Computes a task with a workspace of band_bytes() + sum_bytes(). `start`: what the sums of each channel start from,
+  /// in whole blocks. fill(tile, band) fills the band. For each two
   /// blocks of the result and some units, reach(segment, block, lines) adds the memory that results() takes;
   /// results(part, segment, block, sums) takes the sums of each part of them, and after(segment, block, first) is called
   /// when all are done; `first`: for the first units of the task.
   template <class Fill, class Reach, class Results, class After>
-  void compute(const Task& task, const void* weights, void* workspace, const Fill& fill, const Reach& reach,
+  void compute(const Task& task, const void* weights, const void* start, void* workspace, const Fill& fill, const Reach& reach,
                const Results& results, const After& after) const {
     const TileScope scope;
     auto* const band = static_cast<char*>(workspace);
@@ -137,7 +138,7 @@ struct TileConv {
           });
           for (const Part& part : parts) {
             multiply(part, tile, first, last, blocks, band, static_cast<const char*>(weights) + block * weight_block(),
-                     sums, lines);
+                     start ? static_cast<const float*>(start) + block * kLanes : nullptr, sums, lines);
             each_segment(tile, first, last, blocks, [&](const Segment& segment, std::int64_t b) {
               results(part, segment, block + b, sums + b * sum_block() + segment.at * columns() * kLanes);
             });
@@ -206,7 +207,7 @@ struct TileConv {
 
  private:
   void multiply(const Part& part, const Tile& tile, std::int64_t first, std::int64_t last, std::int64_t blocks,
-                const char* band, const char* weights, float* sums, TileLines& lines) const;
+                const char* band, const char* weights, const void* start, float* sums, TileLines& lines) const;
 
   /// Calls use(segment, block) for the units [first, last) of a tile, counted through its images.
   template <class Use>

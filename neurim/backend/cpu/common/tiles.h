@@ -71,6 +71,7 @@ struct TileProduct {
   const std::int64_t *taps, *weight_taps;         ///< from x and from a group of the weights on
   std::int64_t tap_count;
   std::int64_t sum_block;  ///< words between blocks of the sums
+  const void* start = nullptr;  ///< what the sums of a row start from, 16 words a block; null: 0
   bool bytes = false;      ///< whether the factors are bytes
   TileLines* lines = nullptr;  ///< what is fetched meanwhile
 };
@@ -79,8 +80,14 @@ struct TileProduct {
 NEURIM_EACH_ISA(void tile_product(const TileProduct& shape, std::int64_t blocks, const void* x, const void* weight,
                                   bool add, void* sums))
 
+/// What sums become before they are written: as of BlockEpilogue.
+struct TileEpilogue {
+  const float* add = nullptr;
+  Relu relu = {};
+  StorageDtype rounds = StorageDtype::exact, add_rounded = StorageDtype::exact;
+};
 /// Writes rows of one block of sums as the epilogue says to rows of y that are `y_row` elements apart.
-NEURIM_EACH_ISA(void tile_results(const float* sums, std::int64_t rows, const BlockEpilogue& epilogue,
+NEURIM_EACH_ISA(void tile_results(const float* sums, std::int64_t rows, const TileEpilogue& epilogue,
                                   std::int64_t y_row, float* y))
 
 /// to[pixel][32] = 16 values of `low` and 16 of `high` (null: zeros) as bf16, pixels `step` values apart there, which are

@@ -85,9 +85,10 @@ struct ConvTiles : TileConv {
   // Parts of the workspace behind the band and the sums, in floats; all but the line for each of two blocks.
   std::int64_t apart_block() const { return fused.apart() ? sum_units * y.step * out_line() : 0; }
   std::int64_t made_block() const { return prologue.steps ? most_rows() * line() : 0; }
-  std::int64_t image_line() const { return of_image() ? image_rows.line_words() + 2 * kLanes : 0; }
+  std::int64_t image_line() const { return of_image() ? (image_rows.line_words() + 3 * kLanes) / kLanes * kLanes : 0; }
+  std::int64_t bias_floats() const { return bias >= 0 ? out_blocks() * kLanes : 0; }
   std::int64_t room() const {
-    return (band_bytes() + sum_bytes()) / 4 + 2 * (apart_block() + made_block()) + image_line();
+    return (band_bytes() + sum_bytes()) / 4 + 2 * (apart_block() + made_block()) + image_line() + bias_floats();
   }
 
   static void run(const void* self, const Args& args, int task) noexcept {
@@ -104,8 +105,10 @@ struct ConvTiles : TileConv {
     const auto apart_of = [&](const Segment& segment, std::int64_t block) {
       return apart + (block - task.first_block) % 2 * apart_block() + segment.at * y.step * out_line();
     };
+    float* const biases = made + 2 * made_block() + image_line();
+    if (bias >= 0) std::fill(std::copy_n(static_cast<const float*>(args.in[bias]), out_channels, biases), biases + bias_floats(), 0.0f);
     compute(
-        task, args.in[weight], args.workspace,
+        task, args.in[weight], bias >= 0 ? biases : nullptr, args.workspace,
         [&](const Tile& tile, char* band) {
           of_image() ? fill_of_image(args, tile, band, reinterpret_cast<std::uint16_t*>(made))
                      : fill(args, tile, band, made);
@@ -142,16 +145,11 @@ struct ConvTiles : TileConv {
     const float* const add =
         epilogue.add ? element(static_cast<const float*>(args.in[epilogue.residual]), plane_at, epilogue.add_rounded)
                      : nullptr;
-    alignas(64) float biases[kLanes] = {};
-    if (bias >= 0)
-      std::copy_n(static_cast<const float*>(args.in[bias]) + block * kLanes,
-                  std::min(kLanes, out_channels - block * kLanes), biases);
     each_run(part, segment, sums,
              [&](const float* from, std::int64_t pixels, std::int64_t place, std::int64_t step) {
                NEURIM_DISPATCH(tile_results)
                (from, pixels,
-                {.bias = bias >= 0 ? biases : nullptr,
-                 .add = element(add, place, epilogue.add_rounded),
+                {.add = element(add, place, epilogue.add_rounded),
                  .relu = epilogue.relu,
                  .rounds = rounds,
                  .add_rounded = epilogue.add_rounded},

@@ -38,7 +38,7 @@ NEURIM_EACH_ISA(void byte_product(const BlockProduct& shape, std::int64_t blocks
 /// The sums of one block, y[row][16], starting from 0.
 NEURIM_EACH_ISA(void byte_sums(const BlockProduct& shape, const void* x, const void* weight, std::int32_t* y))
 
-/// Applies the epilogue to sums[row][16], of which it adds what they start from, giving y[row][16].
+/// Applies the epilogue to sums[row][16], giving y[row][16].
 NEURIM_EACH_ISA(void byte_results(const std::int32_t* sums, std::int64_t rows, const ByteEpilogue& epilogue, void* y))
 
 /// byte_product() of one block of a depthwise convolution: for each channel, the products of x[row][16 words] and

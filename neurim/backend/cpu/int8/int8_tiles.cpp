@@ -48,7 +48,7 @@ struct ByteTiles {
     const auto& own = *static_cast<const ByteTiles*>(self);
     const TileConv& conv = own.conv;
     conv.compute(
-        conv.tasks[task], args.in[own.operands.weight], args.workspace,
+        conv.tasks[task], args.in[own.operands.weight], own.operands.start.data(), args.workspace,
         [&](const Tile& tile, char* band) {
           conv.of_image() ? own.fill_of_image(args, tile, band) : own.fill(args, tile, band);
         },

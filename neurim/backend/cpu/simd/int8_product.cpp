@@ -84,10 +84,30 @@ template <int T>
 template <int T>
 void results_of(const std::int32_t* sums, const ByteEpilogue& epilogue, void* y) {
   Vec rows[T];
-  const IVec start = load_as<IVec>(epilogue.start);
 #pragma GCC unroll 4
-  for (int t = 0; t < T; ++t) rows[t] = from_bits(load_as<IVec>(sums + t * kLanes) + start);
+  for (int t = 0; t < T; ++t) rows[t] = from_bits(load_as<IVec>(sums + t * kLanes));
   finish_in_registers(rows, epilogue, kLanes, y);
+}
+
+/// The same for bytes of whole fours of rows of sums in memory, of which what is the same for all is read once.
+template <bool adds>
+void put_fours(const std::int32_t* sums, std::int64_t rows, const ByteEpilogue& epilogue, std::uint8_t* to) {
+  const Vec scale = load(epilogue.scale), bias = load(epilogue.bias), most = splat(epilogue.most),
+            add_scale = splat(epilogue.add_scale), add_zero = splat(epilogue.add_zero);
+  const std::uint8_t* const add = epilogue.add;
+  const std::uint8_t flip = epilogue.add_flip;
+  const ByteRows bytes(epilogue);
+  for (std::int64_t row = 0; row < rows; row += 4) {
+    std::array<Vec, 4> four;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const std::int64_t at = (row + i) * kLanes;
+      four[i] = floats_of(load_as<IVec>(sums + at)) * scale + bias;
+      if constexpr (adds) four[i] += (load_bytes(add + at, flip) - add_zero) * add_scale;
+      four[i] = min(most, four[i]);
+    }
+    bytes.store(to + row * kLanes, four);
+  }
 }
 
 /// Byte factors with `words` words a row.
@@ -266,7 +286,16 @@ void byte_sums(const BlockProduct& shape, const void* x, const void* weight, std
                               {.start = kZeros, .floats = true}, y);
 }
 
-void byte_results(const std::int32_t* sums, std::int64_t rows, const ByteEpilogue& epilogue, void* y) {
+void byte_results(const std::int32_t* sums, std::int64_t rows, const ByteEpilogue& given, void* y) {
+  ByteEpilogue epilogue = given;
+  if (!epilogue.floats) {
+    const std::int64_t fours = rows / 4 * 4;
+    auto* const to = static_cast<std::uint8_t*>(y);
+    epilogue.add ? put_fours<true>(sums, fours, epilogue, to) : put_fours<false>(sums, fours, epilogue, to);
+    if (fours == rows) return;
+    sums += fours * kLanes, rows -= fours, y = to + fours * kLanes;
+    if (epilogue.add) epilogue.add += fours * kLanes;
+  }
   static constexpr std::array kAll{results_of<1>, results_of<2>, results_of<3>, results_of<4>};
   each_group_of_bytes(rows, std::ssize(kAll), epilogue, y,
                       [&](std::int64_t begin, std::int64_t end, const ByteEpilogue& own, void* to) {

@@ -17,8 +17,8 @@ struct NativeTiles {
     asm volatile("tilezero %%tmm%c0" : : "i"(tile));
   }
   template <int tile>
-  void load(const void* from) {
-    asm volatile("tileloadd (%1,%2,1), %%tmm%c0" : : "i"(tile), "r"(from), "r"(kTileBytes) : "memory");
+  void load(const void* from, std::int64_t row = kTileBytes) {
+    asm volatile("tileloadd (%1,%2,1), %%tmm%c0" : : "i"(tile), "r"(from), "r"(row) : "memory");
   }
   template <int tile>
   void store(void* to) {
@@ -44,8 +44,8 @@ struct ImitatedTiles {
     std::memset(all[number], 0, sizeof(Tile));
   }
   template <int number>
-  void load(const void* from) {
-    std::memcpy(all[number], from, sizeof(Tile));
+  void load(const void* from, std::int64_t row = kTileBytes) {
+    for (int i = 0; i < 16; ++i) std::memcpy(all[number][i], static_cast<const char*>(from) + i * row, kTileBytes);
   }
   template <int number>
   void store(void* to) {
@@ -83,50 +83,100 @@ struct ImitatedTiles {
   }
 };
 
+/// Rows of a product's sums, in tiles `first` and, of the other block, `first` + 1.
+template <class Tiles, int blocks, int first>
+[[gnu::always_inline]] inline void begin_sums(Tiles& tiles, const TileProduct& shape, bool add, const char* sums) {
+  const auto each = [&](auto block) {
+    constexpr int kTile = first + block;
+    if (add)
+      tiles.template load<kTile>(sums + block * shape.sum_block * 4);
+    else if (shape.start)  // all rows begin with the same
+      tiles.template load<kTile>(static_cast<const char*>(shape.start) + block * kTileBytes, 0);
+    else
+      tiles.template zero<kTile>();
+  };
+  each(std::integral_constant<int, 0>());
+  if constexpr (blocks > 1) each(std::integral_constant<int, 1>());
+}
+template <class Tiles, int blocks, int first>
+[[gnu::always_inline]] inline void end_sums(Tiles& tiles, const TileProduct& shape, char* sums) {
+  tiles.template store<first>(sums);
+  if constexpr (blocks > 1) tiles.template store<first + 1>(sums + shape.sum_block * 4);
+}
+
+/// Calls use(x, weights) for each group and tap.
+template <class Use>
+[[gnu::always_inline]] inline void each_step(const TileProduct& shape, const char* x, const char* weight,
+                                             const Use& use) {
+  for (std::int64_t group = 0; group < shape.groups; ++group, x += shape.x_group, weight += shape.weight_group)
+    for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
+      if (shape.lines) shape.lines->fetch();
+      use(x + shape.taps[tap], weight + shape.weight_taps[tap]);
+    }
+}
+
+constexpr std::int64_t kOneTile = kTileRows * kTileBytes;
+
 /// `rows` tiles of rows of `blocks` blocks. Sums are in tiles 0 to 3, x in 4 and 5, weights in 6 and 7.
 template <class Tiles, bool bytes, int rows, int blocks>
 void multiply_tiles(const TileProduct& shape, const char* x, const char* weight, bool add, char* sums) {
-  constexpr std::int64_t kTile = kTileRows * kTileBytes;
   Tiles tiles;
-  char* const second = sums + shape.sum_block * 4;
-  if (add) {
-    tiles.template load<0>(sums);
-    if constexpr (blocks > 1) tiles.template load<1>(second);
-    if constexpr (rows > 1) tiles.template load<2>(sums + kTile);
-    if constexpr (rows > 1 && blocks > 1) tiles.template load<3>(second + kTile);
-  } else {
-    tiles.template zero<0>();
-    if constexpr (blocks > 1) tiles.template zero<1>();
-    if constexpr (rows > 1) tiles.template zero<2>();
-    if constexpr (rows > 1 && blocks > 1) tiles.template zero<3>();
-  }
-  for (std::int64_t group = 0; group < shape.groups; ++group, x += shape.x_group, weight += shape.weight_group)
-    for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
-      const char *const from = x + shape.taps[tap], *const own = weight + shape.weight_taps[tap];
-      if (shape.lines) shape.lines->fetch();
-      tiles.template load<6>(own);
-      tiles.template load<4>(from);
-      tiles.template multiply_add<bytes, 0, 4, 6>();
-      if constexpr (blocks > 1) {
-        tiles.template load<7>(own + shape.weight_block);
-        tiles.template multiply_add<bytes, 1, 4, 7>();
-      }
-      if constexpr (rows > 1) {
-        tiles.template load<5>(from + kTile);
-        tiles.template multiply_add<bytes, 2, 5, 6>();
-        if constexpr (blocks > 1) tiles.template multiply_add<bytes, 3, 5, 7>();
-      }
+  begin_sums<Tiles, blocks, 0>(tiles, shape, add, sums);
+  if constexpr (rows > 1) begin_sums<Tiles, blocks, 2>(tiles, shape, add, sums + kOneTile);
+  each_step(shape, x, weight, [&](const char* from, const char* own) __attribute__((always_inline)) {
+    tiles.template load<6>(own);
+    tiles.template load<4>(from);
+    tiles.template multiply_add<bytes, 0, 4, 6>();
+    if constexpr (blocks > 1) {
+      tiles.template load<7>(own + shape.weight_block);
+      tiles.template multiply_add<bytes, 1, 4, 7>();
     }
-  tiles.template store<0>(sums);
-  if constexpr (blocks > 1) tiles.template store<1>(second);
-  if constexpr (rows > 1) tiles.template store<2>(sums + kTile);
-  if constexpr (rows > 1 && blocks > 1) tiles.template store<3>(second + kTile);
+    if constexpr (rows > 1) {
+      tiles.template load<5>(from + kOneTile);
+      tiles.template multiply_add<bytes, 2, 5, 6>();
+      if constexpr (blocks > 1) tiles.template multiply_add<bytes, 3, 5, 7>();
+    }
+  });
+  end_sums<Tiles, blocks, 0>(tiles, shape, sums);
+  if constexpr (rows > 1) end_sums<Tiles, blocks, 2>(tiles, shape, sums + kOneTile);
+}
+
+/// Products of few steps, whose sums would otherwise be waited for before the next ones begin: tiles of rows take turns
+/// with two pairs of sums, and those of one are stored while the other's are computed.
+template <class Tiles, bool bytes>
+void multiply_in_turns(const TileProduct& shape, const char* x, const char* weight, bool add, char* sums) {
+  Tiles tiles;
+  const auto turn = [&]<int first>(std::integral_constant<int, first>, std::int64_t row)
+                        __attribute__((always_inline)) {
+    begin_sums<Tiles, 2, first>(tiles, shape, add, sums + row * kTileBytes);
+    each_step(shape, x + row * kTileBytes, weight, [&](const char* from, const char* own)
+                                                       __attribute__((always_inline)) {
+      tiles.template load<6>(own);
+      tiles.template load<4 + first / 2>(from);
+      tiles.template multiply_add<bytes, first, 4 + first / 2, 6>();
+      tiles.template load<7>(own + shape.weight_block);
+      tiles.template multiply_add<bytes, first + 1, 4 + first / 2, 7>();
+    });
+  };
+  constexpr std::integral_constant<int, 0> kEven;
+  constexpr std::integral_constant<int, 2> kOdd;
+  for (std::int64_t row = 0; row < shape.rows; row += 2 * kTileRows) {
+    turn(kEven, row);
+    if (row > 0) end_sums<Tiles, 2, 2>(tiles, shape, sums + (row - kTileRows) * kTileBytes);
+    const bool odd = row + kTileRows < shape.rows;
+    if (odd) turn(kOdd, row + kTileRows);
+    end_sums<Tiles, 2, 0>(tiles, shape, sums + row * kTileBytes);
+    if (odd && row + 2 * kTileRows >= shape.rows)
+      end_sums<Tiles, 2, 2>(tiles, shape, sums + (row + kTileRows) * kTileBytes);
+  }
 }
 
 template <class Tiles, bool bytes>
 void multiply_rows(const TileProduct& shape, std::int64_t blocks, const char* x, const char* weight, bool add,
                    char* sums) {
-  constexpr std::int64_t kTwo = 2 * kTileRows;
+  constexpr std::int64_t kTwo = 2 * kTileRows, kFewSteps = 3;
+  if (blocks > 1 && shape.groups * shape.tap_count <= kFewSteps)
+    return multiply_in_turns<Tiles, bytes>(shape, x, weight, add, sums);
   for (std::int64_t row = 0; row < shape.rows; row += kTwo, x += kTwo * kTileBytes, sums += kTwo * kTileBytes) {
     const bool two = shape.rows - row > kTileRows;
     const auto multiply = two ? blocks > 1 ? multiply_tiles<Tiles, bytes, 2, 2> : multiply_tiles<Tiles, bytes, 2, 1>
@@ -138,7 +188,6 @@ void multiply_rows(const TileProduct& shape, std::int64_t blocks, const char* x,
 
 template <class Tiles, int a_blocks, int b_blocks>
 void multiply_grad(const TileGrad& shape, const char* a, const char* b, bool add, char* sums) {
-  constexpr std::int64_t kTile = kTileRows * kTileBytes;
   Tiles tiles;
   const auto each_sum = [&](auto use) {
     use(std::integral_constant<int, 0>(), sums);
@@ -149,7 +198,7 @@ void multiply_grad(const TileGrad& shape, const char* a, const char* b, bool add
   each_sum([&](auto tile, char* at) { add ? tiles.template load<tile>(at) : tiles.template zero<tile>(); });
   for (std::int64_t image = 0; image < shape.images; ++image) {
     const char *one = a + image * shape.a_image, *other = b + image * shape.b_image;
-    for (std::int64_t step = 0; step < shape.steps; ++step, one += kTile, other += kTile) {
+    for (std::int64_t step = 0; step < shape.steps; ++step, one += kOneTile, other += kOneTile) {
       tiles.template load<6>(other);
       tiles.template load<4>(one);
       tiles.template multiply_add<false, 0, 4, 6>();
@@ -176,30 +225,47 @@ void multiply_grads(const TileGrad& shape, std::int64_t a_blocks, std::int64_t b
   multiply(shape, a, b, add, sums);
 }
 
+#if defined(__AVX512F__)
+/// Stores two rows as bf16. In assembly, so that callers need not name the target.
+inline void put_two(float* to, const Vec& first, const Vec& second) {
+  Vec both;
+  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(first), "v"(second));
+  store(to, both);
+}
+#endif
+
 /// Writes rows as floats or rounded; get(row) is what is added to them.
 template <class Place, class Get>
-void write_rows(const float* sums, std::int64_t rows, const BlockEpilogue& epilogue, std::int64_t y_row, float* y,
-                const Get& get) {
-  const Vec bias = epilogue.bias ? load(epilogue.bias) : Vec{}, least{}, most = splat(epilogue.relu.most);
+void write_rows(const float* sums, std::int64_t rows, const Relu& relu, std::int64_t y_row, float* y, const Get& get) {
+  const Vec least{}, most = splat(relu.most);
   const auto each = [&](const auto& last) {
-    for (std::int64_t row = 0; row < rows; ++row)
-      Place::put(y, row * y_row, last(load(sums + row * kLanes) + bias + get(row * y_row)));
+    std::int64_t row = 0;
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<Place, RoundedTo<Bf16<true>>>)
+      if (y_row == kLanes)
+        for (; row + 2 <= rows; row += 2) {
+          const std::int64_t at = row * kLanes;
+          put_two(y + at / 2, last(load(sums + at) + get(at)), last(load(sums + at + kLanes) + get(at + kLanes)));
+        }
+#endif
+    for (; row < rows; ++row) Place::put(y, row * y_row, last(load(sums + row * kLanes) + get(row * y_row)));
   };
-  if (epilogue.relu.on)
+  if (relu.on)
     each([&](const Vec& v) { return limited(v, least, most); });
   else
     each([](const Vec& v) { return v; });
 }
 
 template <class Place>
-void write_results(const float* sums, std::int64_t rows, const BlockEpilogue& epilogue, std::int64_t y_row, float* y) {
+void write_results(const float* sums, std::int64_t rows, const TileEpilogue& epilogue, std::int64_t y_row, float* y) {
   const float* const add = epilogue.add;
+  const auto write = [&](const auto& get) { write_rows<Place>(sums, rows, epilogue.relu, y_row, y, get); };
   if (!add)
-    write_rows<Place>(sums, rows, epilogue, y_row, y, [](std::int64_t) { return Vec{}; });
+    write([](std::int64_t) { return Vec{}; });
   else if (epilogue.add_rounded)
-    write_rows<Place>(sums, rows, epilogue, y_row, y, [=](std::int64_t at) { return RoundedTo<Bf16<false>>::get(add, at); });
+    write([=](std::int64_t at) { return RoundedTo<Bf16<false>>::get(add, at); });
   else
-    write_rows<Place>(sums, rows, epilogue, y_row, y, [=](std::int64_t at) { return load(add + at); });
+    write([=](std::int64_t at) { return load(add + at); });
 }
 
 /// Writes pixels of two halves, each of which put(pixel, to) writes.
@@ -255,7 +321,7 @@ void transpose_tiles(float* tiles, std::int64_t count) {
   }
 }
 
-void tile_results(const float* sums, std::int64_t rows, const BlockEpilogue& epilogue, std::int64_t y_row, float* y) {
+void tile_results(const float* sums, std::int64_t rows, const TileEpilogue& epilogue, std::int64_t y_row, float* y) {
   if (!epilogue.rounds)
     write_results<Exact>(sums, rows, epilogue, y_row, y);
   else if (has_bf16())
@@ -328,6 +394,7 @@ void block_product_by_tiles(const BlockProduct& shape, std::int64_t blocks, cons
     for (std::int64_t block = 0; block < blocks; block += 2) {
       const std::int64_t together = std::min<std::int64_t>(2, blocks - block);
       const float* const own = weight + block * shape.weight_block;
+      product.start = epilogue.bias ? epilogue.bias + block * kLanes : nullptr;
       tile_product(product, together, rows, own, false, sums);
       if (rest > 0) {  // what lies behind the last pair is not weights
         TileProduct last = product;
@@ -340,9 +407,8 @@ void block_product_by_tiles(const BlockProduct& shape, std::int64_t blocks, cons
         tile_product(last, together, rows + whole * product.x_group, last_weights, true, sums);
       }
       for (std::int64_t b = 0; b < together; ++b) {
-        BlockEpilogue after = epilogue;
+        TileEpilogue after{epilogue.add, epilogue.relu, epilogue.rounds, epilogue.add_rounded};
         const std::int64_t to = (block + b) * shape.y_block + row * shape.y_row;
-        if (after.bias) after.bias += (block + b) * kLanes;
         if (after.add) after.add += after.add_rounded ? to / 2 : to;
         tile_results(sums + b * product.sum_block, product.rows, after, shape.y_row, y + (after.rounds ? to / 2 : to));
       }
