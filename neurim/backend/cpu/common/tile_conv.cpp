@@ -108,9 +108,15 @@ void TileConv::cut(const std::vector<Run>& runs) {
     }
 }
 
+std::int64_t TileConv::steps_of(std::int64_t some) const {
+  std::int64_t taps = 0;
+  for (const Part& part : parts) taps += std::ssize(part.taps);
+  return (some * columns() + 2 * kTileRows - 1) / (2 * kTileRows) * groups() * taps;
+}
+
 void TileConv::multiply(const Part& part, const Tile& tile, std::int64_t first, std::int64_t last, std::int64_t blocks,
                         const char* band, const char* weights, const void* start, float* sums,
-                        TileLines& lines) const {
+                        TileLines& lines, TileLines& ahead) const {
   const std::int64_t group = tile.images * image_bytes();
   TileProduct product{.rows = (last - first - 1) * columns() + x.units(),
                       .groups = 0,
@@ -123,7 +129,8 @@ void TileConv::multiply(const Part& part, const Tile& tile, std::int64_t first, 
                       .sum_block = sum_block(),
                       .start = start,
                       .bytes = group_channels == 64,
-                      .lines = &lines};
+                      .lines = &lines,
+                      .ahead = &ahead};
   lines.share((product.rows + 2 * kTileRows - 1) / (2 * kTileRows) * groups() * product.tap_count);
   band += first / tile.units * image_bytes() + first % tile.units * row();
   for (std::int64_t g = 0; g < groups(); g += chunk) {

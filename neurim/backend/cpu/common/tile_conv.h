@@ -128,17 +128,21 @@ struct TileConv {
       const std::int64_t all = tile.images * tile.units;
       for (std::int64_t block = task.first_block; block < task.last_block; block += 2) {
         const std::int64_t blocks = std::min<std::int64_t>(2, task.last_block - block);
+        TileLines next_weights(false);
+        next_weights.add(static_cast<const char*>(weights) + (block + 2) * weight_block(),
+                         std::min<std::int64_t>(2, task.last_block - block - 2) * weight_block());
+        next_weights.share(steps_of(all));
         for (std::int64_t first = 0, last = 0; first < all; first = last) {
           last = std::min(first + sum_units, all);
           if (!joined()) last = std::min(last, first / tile.units * tile.units + tile.units);
           auto* const sums = reinterpret_cast<float*>(band + band_bytes());
-          TileLines lines;
+          TileLines lines(true);
           each_segment(tile, first, last, blocks, [&](const Segment& segment, std::int64_t b) {
             reach(segment, block + b, lines);
           });
           for (const Part& part : parts) {
             multiply(part, tile, first, last, blocks, band, static_cast<const char*>(weights) + block * weight_block(),
-                     start ? static_cast<const float*>(start) + block * kLanes : nullptr, sums, lines);
+                     start ? static_cast<const float*>(start) + block * kLanes : nullptr, sums, lines, next_weights);
             each_segment(tile, first, last, blocks, [&](const Segment& segment, std::int64_t b) {
               results(part, segment, block + b, sums + b * sum_block() + segment.at * columns() * kLanes);
             });
@@ -207,7 +211,9 @@ struct TileConv {
 
  private:
   void multiply(const Part& part, const Tile& tile, std::int64_t first, std::int64_t last, std::int64_t blocks,
-                const char* band, const char* weights, const void* start, float* sums, TileLines& lines) const;
+                const char* band, const char* weights, const void* start, float* sums, TileLines& lines, TileLines& ahead) const;
+  /// About as many steps as products of so many units have.
+  std::int64_t steps_of(std::int64_t units) const;
 
   /// Calls use(segment, block) for the units [first, last) of a tile, counted through its images.
   template <class Use>

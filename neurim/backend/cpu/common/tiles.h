@@ -32,6 +32,9 @@ class TileScope {
 /// would fill what the first-level cache can have in flight.
 class TileLines {
  public:
+  /// For the first-level cache, to be written; or for the second-level one.
+  explicit TileLines(bool first_level) : first_level_(first_level) {}
+
   /// What does not fit is not fetched.
   void add(const void* begin, std::int64_t bytes) {
     if (count_ == std::ssize(ranges_) || bytes <= 0) return;
@@ -45,7 +48,10 @@ class TileLines {
     for (std::int64_t i = 0; i < of_step_ && count_ > 0; ++i) {
       auto& [next, end] = ranges_[count_ - 1];
 #if defined(__x86_64__)
-      asm volatile("prefetchw %0" : : "m"(*next));
+      if (first_level_)
+        asm volatile("prefetchw %0" : : "m"(*next));
+      else
+        asm volatile("prefetcht1 %0" : : "m"(*next));
 #endif
       next += kTileBytes;
       if (next >= end) --count_;
@@ -56,6 +62,7 @@ class TileLines {
   struct Range {
     const char *next, *end;
   };
+  bool first_level_;
   std::array<Range, 16> ranges_;
   std::ptrdiff_t count_ = 0;
   std::int64_t lines_ = 0, of_step_ = 0;
@@ -73,7 +80,7 @@ struct TileProduct {
   std::int64_t sum_block;  ///< words between blocks of the sums
   const void* start = nullptr;  ///< what the sums of a row start from, 16 words a block; null: 0
   bool bytes = false;      ///< whether the factors are bytes
-  TileLines* lines = nullptr;  ///< what is fetched meanwhile
+  TileLines *lines = nullptr, *ahead = nullptr;  ///< what is fetched meanwhile
 };
 
 /// Computes one block of sums, or two. `add`: adds to what is there. Within a TileScope only.

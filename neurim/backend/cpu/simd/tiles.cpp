@@ -111,6 +111,7 @@ template <class Use>
   for (std::int64_t group = 0; group < shape.groups; ++group, x += shape.x_group, weight += shape.weight_group)
     for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
       if (shape.lines) shape.lines->fetch();
+      if (shape.ahead) shape.ahead->fetch();
       use(x + shape.taps[tap], weight + shape.weight_taps[tap]);
     }
 }
