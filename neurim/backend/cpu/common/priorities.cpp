@@ -23,10 +23,11 @@ constexpr Priority kPriorities[] = {
     {"conv", "cpu int8 tiles", 42},      // as cpu tiles
     {"conv", "cpu int8 winograd", 41},   // 2.25 times fewer multiplications than "cpu int8", where 3x3 kernels allow it
     {"conv", "cpu int8", 40},            // groups that quantize, which no other kernel accepts
-    {"conv", "cpu tiles", 35},           // 15 times the multiplications of vectors, where the machine has matrix tiles
+    {"conv", "cpu tiles direct", 35},    // 15 times the multiplications of vectors, where the machine has matrix tiles
     {"conv", "cpu winograd", 30},        // 2.25 to 4 times fewer multiplications than a direct sum
     {"conv", "cpu winograd fused", 30},  // the same, followed by a norm
     {"conv", "cpu row-tiled", 25},       // several layers at once: intermediate values stay in L2
+    {"conv", "cpu tiles", 24},           // the same of what no Winograd kernel takes
     {"conv", "cpu gemv", 22},            // one pixel: reads each weight once and pads no block of pixels
     {"conv", "cpu 1x1", 20},             // a matrix product: reads x once, without windows
     {"conv", "cpu depthwise", 20},       // one channel a group: no product would fill the registers

@@ -20,8 +20,17 @@ using namespace cpu;
 constexpr std::int64_t kLanes = 16, kGroup = 2 * kLanes;
 constexpr std::int64_t kFewPixels = 8;
 
+/// Whether Winograd's kernels might take it: these are asked before the kernel that takes all others, and after the one
+/// that takes such convolutions.
+bool windows(const ConvPattern& pattern) {
+  const ConvSizes& s = pattern.sizes;
+  return !pattern.linear && s.at_stride_1() && !s.pixelwise() && !s.image();
+}
+
 /// Null, or why the kernel leaves the request to others.
+template <bool direct>
 const char* against(const KernelRequest& request, const ConvPattern& pattern) {
+  if (windows(pattern) != direct) return direct ? "takes kernels of several pixels at stride 1" : "leaves these to cpu tiles direct";
   if (!uses_tiles()) return "takes matrix tiles, which this machine does not have";
   if (pattern.storage != StorageDtype::bf16) return "rounds to bf16, which the plan does not allow";
   if (const char* why = pattern.against()) return why;
@@ -67,8 +76,9 @@ bool read_steps(KernelRequest& request, const ConvPattern& pattern, FusedPrologu
   return !other || (decline(request, "takes no batch norm after a fully connected layer"), false);
 }
 
+template <bool direct>
 bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
-  if (const char* why = against(request, pattern)) return decline(request, why), false;
+  if (const char* why = against<direct>(request, pattern)) return decline(request, why), false;
   ask_layouts(request, layout_of, pattern);
   FusedPrologue prologue;
   FusedEpilogue epilogue;
@@ -203,8 +213,9 @@ struct ConvTiles : TileConv {
   }
 };
 
+template <bool direct>
 Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
-  if (const char* why = against(request, pattern)) return decline(request, why);
+  if (const char* why = against<direct>(request, pattern)) return decline(request, why);
   if (!has_layouts(request, layout_of, pattern)) return decline(request, "takes blocks of 16 channels");
   auto all = std::make_shared<ConvTiles>();
   static_cast<TileConv&>(*all) = conv_of(request, pattern);
@@ -225,7 +236,11 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
 
 void cpu_conv_tiles() {
   for (const char* op : {"conv2d", "conv2d_input_grad", "linear"})
-    add_conv_kernel<prepare, propose_layouts>({.op = op, .name = "cpu tiles", .fuses = true, .prologues = true});
+    add_conv_kernel<prepare<false>, propose_layouts<false>>(
+        {.op = op, .name = "cpu tiles", .fuses = true, .prologues = true});
+  for (const char* op : {"conv2d", "conv2d_input_grad"})
+    add_conv_kernel<prepare<true>, propose_layouts<true>>(
+        {.op = op, .name = "cpu tiles direct", .fuses = true, .prologues = true});
 }
 
 }  // namespace neurim

@@ -297,7 +297,7 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
 
 void cpu_conv_tiles_wgrad() {
   add_conv_kernel<prepare, propose_layouts>(
-      {.op = "conv2d_weight_grad", .name = "cpu tiles", .fuses = true, .prologues = true});
+      {.op = "conv2d_weight_grad", .name = "cpu tiles direct", .fuses = true, .prologues = true});
 }
 
 }  // namespace neurim
