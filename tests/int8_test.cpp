@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "neurim/backend/cpu/common/tiles.h"
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
 #include "neurim/hardware/isa.h"
@@ -219,7 +220,7 @@ TEST(Int8, SumsAreNotCutShort) {
       return {conv2d(dequantize(in[0], number(1)), dequantize(w, number(1)), {}, {})};
     };
     const Plan planned = plan(net, {x.type()}, {.freeze = true});
-    EXPECT_EQ(planned.rows()[1].kernel, "cpu int8");  // behind a reorder
+    EXPECT_EQ(planned.rows()[1].kernel, cpu::uses_tiles() ? "cpu int8 tiles" : "cpu int8");  // behind a reorder
     for (const float y : planned({x})[0].values<float>()) EXPECT_EQ(y, 576 * 255 * value);
   }
 }
@@ -290,7 +291,9 @@ TEST(Int8, LargestSumsOfWindows) {
       };
       const Plan planned = plan(net, {image.type()}, {.freeze = true});
       EXPECT_EQ(op_table::difference(plan(net, {image.type()}, {.interpret = true})({image}), planned({image}), 0), "");
-      EXPECT_EQ(planned.rows()[1].kernel, has_vnni() ? "cpu int8" : "cpu int8 winograd");  // behind a reorder
+      EXPECT_EQ(planned.rows()[1].kernel, cpu::uses_tiles() ? "cpu int8 tiles"
+                                          : has_vnni()      ? "cpu int8"
+                                                            : "cpu int8 winograd");  // behind a reorder
     }
 }
 

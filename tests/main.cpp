@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string_view>
 
+#include "neurim/backend/cpu/common/tiles.h"
 #include "neurim/backend/reference/view.h"
 #if defined(NEURIM_F16_IMITATED)
 #include "tests/f16_product.h"
@@ -24,6 +26,14 @@ static void imitate_f16_products() {
 #endif
 }
 
+/// Tests of kernels do without matrix tiles, as on most machines, but where NEURIM_TILES is "used" or "imitated".
+static void choose_tiles() {
+  using neurim::cpu::TilesBy;
+  const char* const wanted = std::getenv("NEURIM_TILES");
+  const bool native = wanted && std::string_view(wanted) == "used" && neurim::has_tiles();
+  neurim::cpu::tiles_by = !wanted ? TilesBy::nobody : native ? TilesBy::machine : TilesBy::imitation;
+}
+
 int main(int argc, char** argv) {
   ::unsetenv("LD_PRELOAD");  // a sanitizer's: it is for this program, not for the tar that unpacks its data (whose
                              // leaks would fail it)
@@ -31,6 +41,7 @@ int main(int argc, char** argv) {
   neurim::add_reference_kernels();
   neurim::add_reference_kernels_for(0);
   neurim::add_cpu_kernels();
+  choose_tiles();
   if (std::getenv("NEURIM_F16_PRODUCTS")) imitate_f16_products();
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

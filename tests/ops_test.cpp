@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "neurim/backend/cpu/common/tiles.h"
 #include "neurim/base/error.h"
 #include "neurim/compile/check_op.h"
 #include "neurim/core/device.h"
@@ -242,7 +243,7 @@ TEST_P(OpTable, EveryKernelIsReached) {
   std::set<std::string> reached;
   each_request(GetParam(), [&](const Case& one, const Kernel& kernel, const Request& request) {
     const std::string name = text(driver({kernel.device, 0}).name(), " kernel ", kernel.name);
-    if (reached.count(name)) return;
+    if (reached.count(name) || (!cpu::uses_tiles() && kernel.name.starts_with("cpu tiles"))) return;
     const Asked asked(kernel, *one.sample.op, one.in, request);
     if (asked.accepted())
       reached.insert(name);

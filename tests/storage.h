@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "neurim/backend/cpu/common/tiles.h"
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
 #include "neurim/core/float16.h"
@@ -101,6 +102,13 @@ inline std::int64_t count(const Plan& planned, std::string_view op, std::string_
   const auto rows = planned.rows();
   return std::count_if(rows.begin(), rows.end(),
                        [&](const PlanRow& row) { return row.op.find(op) != row.op.npos && row.kernel == kernel; });
+}
+/// Whether one such op of the plan has this kernel, or in its place one of matrix tiles.
+inline bool made_by(const Plan& planned, std::string_view op, std::string_view kernel) {
+  const std::int64_t tiles = cpu::uses_tiles()
+                                 ? count(planned, op, "cpu tiles") + count(planned, op, "cpu tiles direct")
+                                 : 0;
+  return count(planned, op, kernel) + tiles == 1;
 }
 
 struct Case {

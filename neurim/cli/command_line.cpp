@@ -68,7 +68,7 @@ void CommandLine::add_precision() {
   options("precision", precision_,
           "f32, or bf16 or fp16: factors of products and activations between layers are rounded to 16 bits, sums stay "
           "f32; gains where "
-          "`neurim doctor --bench` shows a higher peak of it",
+          "`neurim doctor --bench` shows a higher peak of it; auto: the fastest by such peaks",
           {"amp"});
 }
 
@@ -187,6 +187,10 @@ bool CommandLine::parse(const Words& words) {
   if (print_config_) {
     print_config();
     return false;
+  }
+  if (precision_ == "auto") {
+    precision_ = precision_of(compute_dtype());
+    Console(console()).print(text("precision: ", precision_, ", of which this machine multiplies the most"));
   }
   compute_dtype();  // throws
   if (max_image_mib_) {

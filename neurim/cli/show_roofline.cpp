@@ -22,9 +22,10 @@ void print_peaks(const Peaks& peaks, Console& console) {
                                   [&](const Peaks::Arithmetic& other) { return other.name == name; });
     return one == all.end() ? 0 : one->operations;
   };
-  const double f32 = peak("fp32"), bf16 = peak("bf16"), fp16 = peak("fp16");
+  const double f32 = peak("fp32"), bf16 = peak("bf16"), fp16 = peak("fp16"), tiles = peak("bf16 tiles");
   line += text(" fp32 ", fixed(f32 * 1e-9, 0), bf16 > 0 ? text(", bf16 ", fixed(bf16 * 1e-9, 0)) : "",
-               fp16 > 0 ? text(", fp16 ", fixed(fp16 * 1e-9, 0)) : "", " GFLOP/s");
+               fp16 > 0 ? text(", fp16 ", fixed(fp16 * 1e-9, 0)) : "",
+               tiles > 0 ? text(", bf16 tiles ", fixed(tiles * 1e-9, 0)) : "", " GFLOP/s");
   for (const Peaks::Memory& level : peaks.memory) {
     if (level.name == "L1") continue;
     line += text(", ", level.name, ' ', fixed(level.read * 1e-9, 1), " GB/s");
@@ -39,6 +40,7 @@ void print_peaks(const Peaks& peaks, Console& console) {
                  {"fp32_operations_per_second", f32},
                  {"bf16_operations_per_second", bf16},
                  {"fp16_operations_per_second", fp16},
+                 {"bf16_tiles_operations_per_second", tiles},
                  {"memory", memory}});
 }
 

@@ -17,12 +17,15 @@ const Peaks::Arithmetic& arithmetic_of(const Peaks& peaks, DType compute_dtype) 
     return std::find_if(peaks.arithmetic.begin(), peaks.arithmetic.end(),
                         [&](const Peaks::Arithmetic& one) { return one.name == name; });
   };
-  const auto f32 = named("fp32"), own = named(compute_dtype == DType::bf16  ? "bf16"
-                                              : compute_dtype == DType::f16 ? "fp16"
-                                              : compute_dtype == DType::i8  ? "int8"
-                                                                            : "fp32");
-  NEURIM_ASSERT(f32 != peaks.arithmetic.end() && f32->operations > 0);
-  return own != peaks.arithmetic.end() && own->operations > f32->operations ? *own : *f32;
+  const std::string own(compute_dtype == DType::bf16  ? "bf16"
+                        : compute_dtype == DType::f16 ? "fp16"
+                        : compute_dtype == DType::i8  ? "int8"
+                                                      : "fp32");
+  auto best = named("fp32");
+  NEURIM_ASSERT(best != peaks.arithmetic.end() && best->operations > 0);
+  for (const auto one : {named(own), named(own + " tiles")})
+    if (one != peaks.arithmetic.end() && one->operations > best->operations) best = one;
+  return *best;
 }
 
 const Peaks::Memory& level_of(std::size_t bytes, const Peaks& peaks) {

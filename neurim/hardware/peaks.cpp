@@ -294,6 +294,23 @@ Peaks measure_peaks(int threads) {
           .page_fault = page_fault()};
 }
 
+std::string_view fastest_precision(const std::vector<Peaks::Arithmetic>& arithmetic) {
+  const auto peak = [&](std::string_view name) {
+    const auto one = std::find_if(arithmetic.begin(), arithmetic.end(),
+                                  [&](const Peaks::Arithmetic& other) { return other.name == name; });
+    return one == arithmetic.end() ? 0 : one->operations;
+  };
+  constexpr double kWorthIt = 1.25;
+  const double bf16 = std::max(peak("bf16"), peak("bf16 tiles")), fp16 = peak("fp16");
+  if (std::max(bf16, fp16) < kWorthIt * peak("fp32")) return "f32";
+  return bf16 >= fp16 ? "bf16" : "fp16";
+}
+
+std::string_view fastest_precision(int threads) {
+  ThreadPool pool(threads);
+  return fastest_precision(arithmetic(this_machine(), pool));
+}
+
 Peaks best_of(Peaks one, const Peaks& other) {
   NEURIM_ASSERT(one.threads == other.threads && one.arithmetic.size() == other.arithmetic.size() &&
                 one.memory.size() == other.memory.size());

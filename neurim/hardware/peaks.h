@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace neurim {
@@ -29,6 +30,12 @@ struct Peaks {
 /// twice what one does. Measures for about a second: the best of many short rounds, so that what else runs is left out.
 /// Throws Error(usage) for no threads, Error(resource) when the system gives fewer.
 Peaks measure_peaks(int threads = 1);
+
+/// What kernels multiply in the shortest time by such measurements, "bf16", "fp16" or "f32": 16 bits count where they
+/// are at least a quarter faster. bf16 may be that of matrix tiles.
+std::string_view fastest_precision(const std::vector<Peaks::Arithmetic>& arithmetic);
+/// The same of this machine's arithmetic, measured by so many threads in some milliseconds. Throws as measure_peaks().
+std::string_view fastest_precision(int threads);
 
 /// The better arithmetic and memory of two measurements of as many threads, each by itself: a machine that is shared
 /// may lend less for seconds.

@@ -10,7 +10,10 @@ namespace neurim {
 /// input.
 Plan inference_plan(const Model& model, const Type& input, PlanOptions options = {});
 
-/// PlanOptions::compute_dtype of a precision: f32, bf16 or fp16. Throws Error(usage) for another one.
+/// PlanOptions::compute_dtype of a precision: f32, bf16 or fp16, or auto for the one whose products this machine
+/// computes fastest, which is measured once. Throws Error(usage) for another one.
 DType compute_dtype_named(std::string_view precision);
+/// The precision of that name.
+std::string_view precision_of(DType compute_dtype);
 
 }  // namespace neurim

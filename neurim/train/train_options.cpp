@@ -224,6 +224,10 @@ void resolve_steps(TrainOptions& r, TaskKind task, const Recipe& recipe, std::in
           ", which is no metric of ", names.data, "; known are ", join(monitors, ", "));
   fill(r.device, text(device_named("auto")));
   fill(r.threads, neurim::threads());
+  if (r.precision == "auto") {
+    r.precision = precision_of(compute_dtype_named(r.precision));
+    r.notes.push_back(text("  precision  ", r.precision, ": products of it are the fastest on this machine"));
+  }
   fill(r.project, default_project(task));
 }
 
@@ -375,8 +379,7 @@ void TrainOptions::visit(Options& o) {
   o("cache_mib", cache_mib, "cache=auto: memory that they may take, MiB");
   o("precision", precision,
     "f32, or bf16 or fp16: factors of products and activations between layers are rounded to 16 bits; sums, weights "
-    "and their gradients "
-    "stay f32; with fp16 losses are scaled",
+    "and their gradients stay f32; with fp16 losses are scaled; auto: what this machine multiplies fastest",
     {"amp"});
   o("deterministic", deterministic, "the same bits for any number of threads");
   o("winograd", winograd, "false: 3x3 convolutions multiply term by term, more slowly");

@@ -6,10 +6,11 @@ namespace neurim::cpu {
 
 namespace {
 
-constexpr std::int64_t kBand = 256 << 10, kLargeBand = 768 << 10;  // bytes; the large one shares out weights that do not
-constexpr std::int64_t kManyWeights = 1 << 20;                     // stay in the second-level cache, so many bytes
-constexpr std::int64_t kSumRows = 64;   // of a product, where a unit has no more
-constexpr std::int64_t kSteps = 20;     // tiles of weights that stay in the first-level cache: 40 KiB for two blocks
+constexpr std::int64_t kBand = 256 << 10,
+                       kLargeBand = 768 << 10;  // bytes; the large one shares out weights that do not
+constexpr std::int64_t kManyWeights = 1 << 20;  // stay in the second-level cache, so many bytes
+constexpr std::int64_t kSumRows = 64;           // of a product, where a unit has no more
+constexpr std::int64_t kSteps = 20;  // tiles of weights that stay in the first-level cache: 40 KiB for two blocks
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
@@ -82,9 +83,9 @@ void TileConv::read(const ConvSizes& sizes, bool forward) {
 
 void TileConv::cut(const std::vector<Run>& runs) {
   const std::int64_t all = y.units(), most = out_blocks() * weight_block() > kManyWeights ? kLargeBand : kBand,
-                     unit = groups() * y.phases * x.phases * row(),                      // bytes
-      fitting = std::max<std::int64_t>(1, most / unit - y.more),                         // units, in one image
-      fitting_images = std::max<std::int64_t>(1, most / (unit * y.kept(all)));           // whole ones
+                     unit = groups() * y.phases * x.phases * row(),             // bytes
+      fitting = std::max<std::int64_t>(1, most / unit - y.more),                // units, in one image
+      fitting_images = std::max<std::int64_t>(1, most / (unit * y.kept(all)));  // whole ones
   units = std::min(all, fitting);
   for (const Run& run : runs) {
     tasks.push_back({run.first_block, run.last_block,
@@ -115,8 +116,8 @@ std::int64_t TileConv::steps_of(std::int64_t some) const {
 }
 
 void TileConv::multiply(const Part& part, const Tile& tile, std::int64_t first, std::int64_t last, std::int64_t blocks,
-                        const char* band, const char* weights, const void* start, float* sums,
-                        TileLines& lines, TileLines& ahead) const {
+                        const char* band, const char* weights, const void* start, float* sums, TileLines& lines,
+                        TileLines& ahead) const {
   const std::int64_t group = tile.images * image_bytes();
   TileProduct product{.rows = (last - first - 1) * columns() + x.units(),
                       .groups = 0,

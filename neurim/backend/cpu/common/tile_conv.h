@@ -1,6 +1,6 @@
 // Convolutions, and gradients of them, as products of matrix tiles. For each band of the result the rows of the source
-// that it reads are copied in groups of channels, padded; then rows of the band, one after the other with their padding,
-// are the rows of one product for each block of the result.
+// that it reads are copied in groups of channels, padded; then rows of the band, one after the other with their
+// padding, are the rows of one product for each block of the result.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -16,9 +16,9 @@ namespace neurim::cpu {
 /// Where the positions of the source that units of the result read are along one axis. A unit is a position of the
 /// result, or for gradients `step` of them, each of which reads taps of its own.
 struct TileAxis {
-  std::int64_t size, out_size;       ///< of the source and the result
-  std::int64_t step = 1;             ///< positions of a unit
-  std::int64_t scale = 1, first = 0; ///< unit u reads from position u * scale + first on
+  std::int64_t size, out_size;        ///< of the source and the result
+  std::int64_t step = 1;              ///< positions of a unit
+  std::int64_t scale = 1, first = 0;  ///< unit u reads from position u * scale + first on
   /// Positions are kept `distance` apart, those of each of the phases side by side, `more` than there are units.
   std::int64_t phases = 1, distance = 1, more = 0;
   struct Tap {
@@ -61,9 +61,9 @@ struct TileConv {
     std::vector<Tile> tiles;
   };
   std::vector<Task> tasks;
-  std::int64_t units = 1;      ///< of a band in an image, at most
-  std::int64_t sum_units = 1;  ///< of a product, at most
-  std::int64_t chunk = 1;      ///< groups of a product
+  std::int64_t units = 1;        ///< of a band in an image, at most
+  std::int64_t sum_units = 1;    ///< of a product, at most
+  std::int64_t chunk = 1;        ///< groups of a product
   std::int64_t most_images = 1;  ///< of a band
 
   /// Reads images, channels and axes of a convolution or, if not `forward`, of its data gradient.
@@ -100,13 +100,11 @@ struct TileConv {
   };
   Rows rows(const Tile& tile) const {
     const std::int64_t first = std::clamp<std::int64_t>(y.position(tile.unit, 0, 0), 0, y.size);
-    return {first, std::clamp<std::int64_t>(y.position(tile.unit, y.phases - 1, y.kept(tile.units) - 1) + 1, first,
-                                            y.size)};
+    return {first,
+            std::clamp<std::int64_t>(y.position(tile.unit, y.phases - 1, y.kept(tile.units) - 1) + 1, first, y.size)};
   }
   /// As many as a band has.
-  std::int64_t most_rows() const {
-    return std::min(y.size, units * y.scale + y.kept(0) * y.phases * y.distance);
-  }
+  std::int64_t most_rows() const { return std::min(y.size, units * y.scale + y.kept(0) * y.phases * y.distance); }
 
   /// Units of an image whose sums are done: from unit `unit` of the tile's, the `at`th of the product.
   struct Segment {
@@ -116,11 +114,11 @@ struct TileConv {
   /// Computes a task with a workspace of band_bytes() + sum_bytes(). `start`: what the sums of each channel start from,
   /// in whole blocks. fill(tile, band) fills the band. For each two
   /// blocks of the result and some units, reach(segment, block, lines) adds the memory that results() takes;
-  /// results(part, segment, block, sums) takes the sums of each part of them, and after(segment, block, first) is called
-  /// when all are done; `first`: for the first units of the task.
+  /// results(part, segment, block, sums) takes the sums of each part of them, and after(segment, block, first) is
+  /// called when all are done; `first`: for the first units of the task.
   template <class Fill, class Reach, class Results, class After>
-  void compute(const Task& task, const void* weights, const void* start, void* workspace, const Fill& fill, const Reach& reach,
-               const Results& results, const After& after) const {
+  void compute(const Task& task, const void* weights, const void* start, void* workspace, const Fill& fill,
+               const Reach& reach, const Results& results, const After& after) const {
     const TileScope scope;
     auto* const band = static_cast<char*>(workspace);
     for (const Tile& tile : task.tiles) {
@@ -137,9 +135,8 @@ struct TileConv {
           if (!joined()) last = std::min(last, first / tile.units * tile.units + tile.units);
           auto* const sums = reinterpret_cast<float*>(band + band_bytes());
           TileLines lines(true);
-          each_segment(tile, first, last, blocks, [&](const Segment& segment, std::int64_t b) {
-            reach(segment, block + b, lines);
-          });
+          each_segment(tile, first, last, blocks,
+                       [&](const Segment& segment, std::int64_t b) { reach(segment, block + b, lines); });
           for (const Part& part : parts) {
             multiply(part, tile, first, last, blocks, band, static_cast<const char*>(weights) + block * weight_block(),
                      start ? static_cast<const float*>(start) + block * kLanes : nullptr, sums, lines, next_weights);
@@ -190,7 +187,8 @@ struct TileConv {
         const auto column = [&](std::int64_t position) {  // the first that is at this position or behind it
           return at < 0 ? 0 : std::clamp<std::int64_t>((position - begin + apart - 1) / apart, 0, columns());
         };
-        const std::int64_t left = begin < 0 ? column(0) : 0, right = std::max(left, begin < x.size ? column(x.size) : 0);
+        const std::int64_t left = begin < 0 ? column(0) : 0,
+                           right = std::max(left, begin < x.size ? column(x.size) : 0);
         pad(row_to, left);
         if (left < right)
           copy((at - first) * x.size + begin + left * apart, apart, right - left, row_to + left * kTileBytes);
@@ -211,7 +209,8 @@ struct TileConv {
 
  private:
   void multiply(const Part& part, const Tile& tile, std::int64_t first, std::int64_t last, std::int64_t blocks,
-                const char* band, const char* weights, const void* start, float* sums, TileLines& lines, TileLines& ahead) const;
+                const char* band, const char* weights, const void* start, float* sums, TileLines& lines,
+                TileLines& ahead) const;
   /// About as many steps as products of so many units have.
   std::int64_t steps_of(std::int64_t units) const;
 

@@ -11,10 +11,11 @@
 
 namespace neurim::cpu {
 
-/// Set by tests, which compute the products of tiles without such instructions, on any machine.
-inline bool imitated_tiles = false;
+/// Who multiplies tiles: tests may imitate the instructions on any machine, or do without tiles.
+enum class TilesBy : std::uint8_t { machine, imitation, nobody };
+inline TilesBy tiles_by = TilesBy::machine;
 /// Whether kernels take tiles.
-inline bool uses_tiles() { return imitated_tiles || has_tiles(); }
+inline bool uses_tiles() { return tiles_by == TilesBy::machine ? has_tiles() : tiles_by == TilesBy::imitation; }
 
 constexpr std::int64_t kTileRows = 16, kTileBytes = 64;  ///< bytes of a row
 /// Rows are read and written in whole tiles, two of them at a time where there are enough.
@@ -69,17 +70,17 @@ class TileLines {
 };
 
 /// sums[out block][row][16] = the sum over groups and taps of x[group][tap + row][64 bytes] times weight[out
-/// block][group][tap][16 words][16 out]. A group has 32 channels of bf16 in pairs or 64 of bytes in words of four: u8 of
-/// x and i8 of weights, whose sums are i32. Distances in bytes, if not said otherwise.
+/// block][group][tap][16 words][16 out]. A group has 32 channels of bf16 in pairs or 64 of bytes in words of four: u8
+/// of x and i8 of weights, whose sums are i32. Distances in bytes, if not said otherwise.
 struct TileProduct {
-  std::int64_t rows;                              ///< computed up to whole_tiles()
-  std::int64_t groups;                            ///< of channels that are summed
+  std::int64_t rows;                                 ///< computed up to whole_tiles()
+  std::int64_t groups;                               ///< of channels that are summed
   std::int64_t x_group, weight_group, weight_block;  ///< between groups of x, of the weights, and blocks of those
-  const std::int64_t *taps, *weight_taps;         ///< from x and from a group of the weights on
+  const std::int64_t *taps, *weight_taps;            ///< from x and from a group of the weights on
   std::int64_t tap_count;
-  std::int64_t sum_block;  ///< words between blocks of the sums
-  const void* start = nullptr;  ///< what the sums of a row start from, 16 words a block; null: 0
-  bool bytes = false;      ///< whether the factors are bytes
+  std::int64_t sum_block;                        ///< words between blocks of the sums
+  const void* start = nullptr;                   ///< what the sums of a row start from, 16 words a block; null: 0
+  bool bytes = false;                            ///< whether the factors are bytes
   TileLines *lines = nullptr, *ahead = nullptr;  ///< what is fetched meanwhile
 };
 
@@ -97,8 +98,8 @@ struct TileEpilogue {
 NEURIM_EACH_ISA(void tile_results(const float* sums, std::int64_t rows, const TileEpilogue& epilogue,
                                   std::int64_t y_row, float* y))
 
-/// to[pixel][32] = 16 values of `low` and 16 of `high` (null: zeros) as bf16, pixels `step` values apart there, which are
-/// stored as `storage` says. Values after the first `channels` become zero.
+/// to[pixel][32] = 16 values of `low` and 16 of `high` (null: zeros) as bf16, pixels `step` values apart there, which
+/// are stored as `storage` says. Values after the first `channels` become zero.
 NEURIM_EACH_ISA(void tile_pixels(StorageDtype storage, const float* low, const float* high, std::int64_t step,
                                  std::int64_t pixels, std::int64_t channels, void* to))
 
@@ -124,8 +125,8 @@ inline bool tiles_suit(const BlockProduct& shape) {
 }
 inline bool tiles_suit(const BlockWeightGrad& shape) {
   constexpr std::int64_t kLeast = 8, kDeepest = 512;  // pairs of rows
-  return shape.pairs == StorageDtype::bf16 && uses_tiles() && shape.images * shape.runs == 1 &&
-         shape.rows >= kLeast && shape.rows <= kDeepest;
+  return shape.pairs == StorageDtype::bf16 && uses_tiles() && shape.images * shape.runs == 1 && shape.rows >= kLeast &&
+         shape.rows <= kDeepest;
 }
 NEURIM_EACH_ISA(void block_product_by_tiles(const BlockProduct& shape, std::int64_t blocks, const float* x,
                                             const float* weight, const BlockEpilogue& epilogue, float* y))

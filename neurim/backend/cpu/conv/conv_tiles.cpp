@@ -30,7 +30,8 @@ bool windows(const ConvPattern& pattern) {
 /// Null, or why the kernel leaves the request to others.
 template <bool direct>
 const char* against(const KernelRequest& request, const ConvPattern& pattern) {
-  if (windows(pattern) != direct) return direct ? "takes kernels of several pixels at stride 1" : "leaves these to cpu tiles direct";
+  if (windows(pattern) != direct)
+    return direct ? "takes kernels of several pixels at stride 1" : "leaves these to cpu tiles direct";
   if (!uses_tiles()) return "takes matrix tiles, which this machine does not have";
   if (pattern.storage != StorageDtype::bf16) return "rounds to bf16, which the plan does not allow";
   if (const char* why = pattern.against()) return why;
@@ -116,7 +117,9 @@ struct ConvTiles : TileConv {
       return apart + (block - task.first_block) % 2 * apart_block() + segment.at * y.step * out_line();
     };
     float* const biases = made + 2 * made_block() + image_line();
-    if (bias >= 0) std::fill(std::copy_n(static_cast<const float*>(args.in[bias]), out_channels, biases), biases + bias_floats(), 0.0f);
+    if (bias >= 0)
+      std::fill(std::copy_n(static_cast<const float*>(args.in[bias]), out_channels, biases), biases + bias_floats(),
+                0.0f);
     compute(
         task, args.in[weight], bias >= 0 ? biases : nullptr, args.workspace,
         [&](const Tile& tile, char* band) {
@@ -137,8 +140,7 @@ struct ConvTiles : TileConv {
         },
         [&](const Segment& segment, std::int64_t block, bool first) {
           if (!fused.steps && !fused.norm) return;
-          const std::int64_t place = (segment.image * out_blocks() + block) * out_plane(),
-                             top = segment.unit * y.step,
+          const std::int64_t place = (segment.image * out_blocks() + block) * out_plane(), top = segment.unit * y.step,
                              bottom = std::min((segment.unit + segment.count) * y.step, y.out_size);
           fused.run(args, norm_sums, block, 1, place + top * out_line(), place + bottom * out_line(), first,
                     apart_of(segment, block));
@@ -152,19 +154,18 @@ struct ConvTiles : TileConv {
     const std::int64_t plane_at = (segment.image * out_blocks() + block) * out_plane();
     float* const results = fused.apart() ? apart - segment.unit * y.step * out_line()
                                          : element(fused.results(args), plane_at, rounds);
-    const float* const add =
-        epilogue.add ? element(static_cast<const float*>(args.in[epilogue.residual]), plane_at, epilogue.add_rounded)
-                     : nullptr;
-    each_run(part, segment, sums,
-             [&](const float* from, std::int64_t pixels, std::int64_t place, std::int64_t step) {
-               NEURIM_DISPATCH(tile_results)
-               (from, pixels,
-                {.add = element(add, place, epilogue.add_rounded),
-                 .relu = epilogue.relu,
-                 .rounds = rounds,
-                 .add_rounded = epilogue.add_rounded},
-                step, element(results, place, rounds));
-             });
+    const float* const add = epilogue.add ? element(static_cast<const float*>(args.in[epilogue.residual]), plane_at,
+                                                    epilogue.add_rounded)
+                                          : nullptr;
+    each_run(part, segment, sums, [&](const float* from, std::int64_t pixels, std::int64_t place, std::int64_t step) {
+      NEURIM_DISPATCH(tile_results)
+      (from, pixels,
+       {.add = element(add, place, epilogue.add_rounded),
+        .relu = epilogue.relu,
+        .rounds = rounds,
+        .add_rounded = epilogue.add_rounded},
+       step, element(results, place, rounds));
+    });
   }
 
   /// The band of a tile: [group][image][phases][row][column][32 channels].
@@ -191,8 +192,8 @@ struct ConvTiles : TileConv {
     const auto [all, first, last] = image_rows.windows();
     const std::int64_t group_bytes = tile.images * image_bytes();
     for (std::int64_t i = 0; i < tile.images; ++i, band += image_bytes()) {
-      const float* const planes = prologue.activation(args, nullptr,
-                                                      (tile.image + i) * in_channels * y.size * x.size, 0);
+      const float* const planes = prologue.activation(args, nullptr, (tile.image + i) * in_channels * y.size * x.size,
+                                                      0);
       std::fill_n(pixels, image_rows.line_size(), std::uint16_t{0});
       each_row(tile, [&](std::int64_t at, std::int64_t phase, std::int64_t place) {
         char* const to = band + phase * plane() + place * row();
@@ -227,9 +228,7 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   const int tasks = static_cast<int>(all->tasks.size());
   all->fused.ask_scratch(request);
   request.used_dtype = request.compute_dtype;
-  return {ConvTiles::run, all,
-          tasks,          all->fused.reduction_tasks(),
-          request.chunks, all->room() * sizeof(float)};
+  return {ConvTiles::run, all, tasks, all->fused.reduction_tasks(), request.chunks, all->room() * sizeof(float)};
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Weight gradients of convolutions by products of matrix tiles, in bf16: any kernel, stride and dilation, without groups,
-// with a fused prologue that computes the activation. A task is a range of units of dy with sums of its own, which the
-// reduction phase adds, or a range of output channels where the weights are larger than the activation. For each tile
-// of units it rounds two neighbouring pixels to a pair, of x once for each column of the kernel. Then for two blocks of
-// each, and each tap of the kernel, pairs of one are a tile's rows and of the other, transposed, its columns.
+// Weight gradients of convolutions by products of matrix tiles, in bf16: any kernel, stride and dilation, without
+// groups, with a fused prologue that computes the activation. A task is a range of units of dy with sums of its own,
+// which the reduction phase adds, or a range of output channels where the weights are larger than the activation. For
+// each tile of units it rounds two neighbouring pixels to a pair, of x once for each column of the kernel. Then for two
+// blocks of each, and each tap of the kernel, pairs of one are a tile's rows and of the other, transposed, its columns.
 #include <algorithm>
 #include <vector>
 
@@ -36,9 +36,7 @@ struct Geometry : ConvSizes {
   std::int64_t units() const { return flat() ? pixels() : out_height; }
 };
 
-Geometry geometry_of(const ConvPattern& pattern) {
-  return {pattern.sizes, forward_axis(pattern.sizes, 0)};
-}
+Geometry geometry_of(const ConvPattern& pattern) { return {pattern.sizes, forward_axis(pattern.sizes, 0)}; }
 
 /// Null, or why the kernel leaves the gradient to others.
 const char* against(const ConvPattern& pattern) {
@@ -97,8 +95,9 @@ struct TilesWeightGrad {
     std::int64_t sums = -1;  ///< where in the scratch, in floats; -1: in the result
   };
   std::vector<Task> tasks;
-  bool turns_x = false;              ///< whether x is transposed, else dy, and so the sums
-  std::vector<std::int64_t> ranges;  ///< of the blocks of weights that each reduction task adds; none: tasks do not meet
+  bool turns_x = false;  ///< whether x is transposed, else dy, and so the sums
+  std::vector<std::int64_t>
+      ranges;  ///< of the blocks of weights that each reduction task adds; none: tasks do not meet
 
   static void run(const void* self, const Args& args, int task) noexcept {
     const auto& own = *static_cast<const TilesWeightGrad*>(self);
@@ -118,12 +117,12 @@ struct TilesWeightGrad {
     const TileScope scope;
     const Task& task = tasks[number];
     const std::int64_t blocks = task.last_block - task.first_block;
-    float *const total = sums(args, task) + task.first_block * weight_blocks() * kBlock,
-                 *const x = static_cast<float*>(args.workspace);
+    float *const total = sums(args, task) + task.first_block * weight_blocks() * kBlock, *const x = static_cast<float*>(
+                                                                                             args.workspace);
     for (const Tile& tile : task.tiles) {
       const Pairs p(g, tile);
-      float *const gradient = x + g.in_blocks() * p.x_block * kLanes,
-                   *const made = gradient + blocks * p.dy_block * kLanes;
+      float *const gradient = x + g.in_blocks() * p.x_block * kLanes, *const made = gradient +
+                                                                                    blocks * p.dy_block * kLanes;
       fill(args, tile, p, x, made);
       fill_gradient(args, tile, p, task, gradient);
       NEURIM_DISPATCH(transpose_tiles)
@@ -137,11 +136,11 @@ struct TilesWeightGrad {
                 float* total) const {
     constexpr std::int64_t kPair = kLanes * sizeof(float), kSum = kBlock * sizeof(float);
     const std::int64_t of_x = g.taps() * kSum, of_dy = weight_blocks() * kSum;
-    TileGrad shape{p.images,           p.steps,           p.dy_block * kPair, p.dy_image * kPair,
-                   p.x_block * kPair, p.x_image * kPair, of_dy,              of_x};
+    TileGrad shape{p.images, p.steps, p.dy_block * kPair, p.dy_image * kPair, p.x_block * kPair, p.x_image * kPair,
+                   of_dy,    of_x};
     if (turns_x)
-      shape = {p.images,           p.steps,           p.x_block * kPair, p.x_image * kPair,
-               p.dy_block * kPair, p.dy_image * kPair, of_x,              of_dy};
+      shape = {p.images, p.steps, p.x_block * kPair, p.x_image * kPair, p.dy_block * kPair, p.dy_image * kPair,
+               of_x,     of_dy};
     for (std::int64_t out = 0; out < blocks; out += 2)
       for (std::int64_t tap = 0; tap < g.taps(); ++tap)
         for (std::int64_t in = 0; in < g.in_blocks(); in += 2) {
@@ -149,7 +148,8 @@ struct TilesWeightGrad {
           const std::int64_t from = (tap % g.kernel[1] * g.y.phases + row.phase) * p.plane + row.place * p.pairs,
                              outs = std::min<std::int64_t>(2, blocks - out),
                              ins = std::min<std::int64_t>(2, g.in_blocks() - in);
-          const float *const one = gradient + out * p.dy_block * kLanes, *const other = x + (in * p.x_block + from) * kLanes;
+          const float *const one = gradient + out * p.dy_block * kLanes, *const other = x + (in * p.x_block + from) *
+                                                                                                kLanes;
           float* const to = total + (out * weight_blocks() + in * g.taps() + tap) * kBlock;
           NEURIM_DISPATCH(tile_grad)
           (shape, turns_x ? ins : outs, turns_x ? outs : ins, turns_x ? other : one, turns_x ? one : other, add, to);
@@ -159,11 +159,9 @@ struct TilesWeightGrad {
   /// Rounds pixels [first, last) of a line of so many to pairs; the others are zero.
   static void pair(const float* from, StorageDtype rounded, std::int64_t step, std::int64_t first, std::int64_t last,
                    std::int64_t pixels, int lanes, float* to) {
-    if (rounded)
-      NEURIM_DISPATCH(pair_rounded_rows)
-      (reinterpret_cast<const std::uint16_t*>(from), step, first, last, pixels, lanes, to);
-    else
-      NEURIM_DISPATCH(pair_rows)(StorageDtype::bf16, from, step, first, last, pixels, lanes, to);
+    if (rounded) NEURIM_DISPATCH(pair_rounded_rows)
+    (reinterpret_cast<const std::uint16_t*>(from), step, first, last, pixels, lanes, to);
+    else NEURIM_DISPATCH(pair_rows)(StorageDtype::bf16, from, step, first, last, pixels, lanes, to);
   }
 
   /// x of a tile: [in block][image][column of the kernel][phase][row][pair][16].
@@ -285,11 +283,7 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
                      joins = sliced || count == 1 ? 0 : std::min<std::int64_t>(request.chunks, weight_blocks);
   for (std::int64_t i = 0; joins > 0 && i <= joins; ++i) all->ranges.push_back(weight_blocks * i / joins);
   request.used_dtype = request.compute_dtype;
-  return {TilesWeightGrad::run,
-          all,
-          static_cast<int>(count),
-          static_cast<int>(joins),
-          request.chunks,
+  return {TilesWeightGrad::run,       all, static_cast<int>(count), static_cast<int>(joins), request.chunks,
           all->room() * sizeof(float)};
 }
 

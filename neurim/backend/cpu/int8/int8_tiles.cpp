@@ -76,18 +76,19 @@ struct ByteTiles {
     const std::uint8_t* const x = operands.in(args, operands.x) + conv.rows(tile).first * conv.line();
     for (std::int64_t g = 0; g < conv.groups(); ++g)
       for (std::int64_t image = tile.image; image < tile.image + tile.images; ++image, to += conv.image_bytes())
-        conv.fill_image(tile, operands.zero, to,
-                        [&](std::int64_t pixel, std::int64_t apart, std::int64_t count, char* at) {
-                          const std::uint8_t* from[4] = {};
-                          for (std::int64_t i = 0, block = 4 * g; i < 4 && block < conv.in_blocks(); ++i, ++block)
-                            from[i] = x + (image * conv.in_blocks() + block) * conv.y.size * conv.line() +
-                                      pixel * kLanes;
-                          NEURIM_DISPATCH(tile_bytes)(from, apart * kLanes, count, operands.flip, at);
-                        });
+        conv.fill_image(
+            tile, operands.zero, to, [&](std::int64_t pixel, std::int64_t apart, std::int64_t count, char* at) {
+              const std::uint8_t* from[4] = {};
+              for (std::int64_t i = 0, block = 4 * g; i < 4 && block < conv.in_blocks(); ++i, ++block)
+                from[i] = x + (image * conv.in_blocks() + block) * conv.y.size * conv.line() + pixel * kLanes;
+              NEURIM_DISPATCH(tile_bytes)(from, apart * kLanes, count, operands.flip, at);
+            });
   }
 
   /// Bytes of a padded row of an image, and of what the last tile's row reads behind it.
-  std::int64_t image_line() const { return conv.of_image() ? (image_rows.line_size() + 2 * kGroup) / kGroup * kGroup : 0; }
+  std::int64_t image_line() const {
+    return conv.of_image() ? (image_rows.line_size() + 2 * kGroup) / kGroup * kGroup : 0;
+  }
 
   /// The same of images, whose pixels have the columns of a row of the kernel: [group][image][phase][row][column][64].
   void fill_of_image(const Args& args, const Tile& tile, char* band) const {
@@ -152,7 +153,8 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
 
 void cpu_int8_tiles() {
   for (const char* op : {"conv2d", "linear"})
-    add_conv_kernel<prepare, propose_layouts>({.op = op, .name = "cpu int8 tiles", .fused_only = true, .prologues = true});
+    add_conv_kernel<prepare, propose_layouts>(
+        {.op = op, .name = "cpu int8 tiles", .fused_only = true, .prologues = true});
 }
 
 }  // namespace neurim

@@ -124,20 +124,21 @@ void multiply_tiles(const TileProduct& shape, const char* x, const char* weight,
   Tiles tiles;
   begin_sums<Tiles, blocks, 0>(tiles, shape, add, sums);
   if constexpr (rows > 1) begin_sums<Tiles, blocks, 2>(tiles, shape, add, sums + kOneTile);
-  each_step(shape, x, weight, [&](const char* from, const char* own) __attribute__((always_inline)) {
-    tiles.template load<6>(own);
-    tiles.template load<4>(from);
-    tiles.template multiply_add<bytes, 0, 4, 6>();
-    if constexpr (blocks > 1) {
-      tiles.template load<7>(own + shape.weight_block);
-      tiles.template multiply_add<bytes, 1, 4, 7>();
-    }
-    if constexpr (rows > 1) {
-      tiles.template load<5>(from + kOneTile);
-      tiles.template multiply_add<bytes, 2, 5, 6>();
-      if constexpr (blocks > 1) tiles.template multiply_add<bytes, 3, 5, 7>();
-    }
-  });
+  each_step(
+      shape, x, weight, [&](const char* from, const char* own) __attribute__((always_inline)) {
+        tiles.template load<6>(own);
+        tiles.template load<4>(from);
+        tiles.template multiply_add<bytes, 0, 4, 6>();
+        if constexpr (blocks > 1) {
+          tiles.template load<7>(own + shape.weight_block);
+          tiles.template multiply_add<bytes, 1, 4, 7>();
+        }
+        if constexpr (rows > 1) {
+          tiles.template load<5>(from + kOneTile);
+          tiles.template multiply_add<bytes, 2, 5, 6>();
+          if constexpr (blocks > 1) tiles.template multiply_add<bytes, 3, 5, 7>();
+        }
+      });
   end_sums<Tiles, blocks, 0>(tiles, shape, sums);
   if constexpr (rows > 1) end_sums<Tiles, blocks, 2>(tiles, shape, sums + kOneTile);
 }
@@ -148,16 +149,16 @@ template <class Tiles, bool bytes>
 void multiply_in_turns(const TileProduct& shape, const char* x, const char* weight, bool add, char* sums) {
   Tiles tiles;
   const auto turn = [&]<int first>(std::integral_constant<int, first>, std::int64_t row)
-                        __attribute__((always_inline)) {
+      __attribute__((always_inline)) {
     begin_sums<Tiles, 2, first>(tiles, shape, add, sums + row * kTileBytes);
-    each_step(shape, x + row * kTileBytes, weight, [&](const char* from, const char* own)
-                                                       __attribute__((always_inline)) {
-      tiles.template load<6>(own);
-      tiles.template load<4 + first / 2>(from);
-      tiles.template multiply_add<bytes, first, 4 + first / 2, 6>();
-      tiles.template load<7>(own + shape.weight_block);
-      tiles.template multiply_add<bytes, first + 1, 4 + first / 2, 7>();
-    });
+    each_step(
+        shape, x + row * kTileBytes, weight, [&](const char* from, const char* own) __attribute__((always_inline)) {
+          tiles.template load<6>(own);
+          tiles.template load<4 + first / 2>(from);
+          tiles.template multiply_add<bytes, first, 4 + first / 2, 6>();
+          tiles.template load<7>(own + shape.weight_block);
+          tiles.template multiply_add<bytes, first + 1, 4 + first / 2, 7>();
+        });
   };
   constexpr std::integral_constant<int, 0> kEven;
   constexpr std::integral_constant<int, 2> kOdd;
@@ -220,8 +221,8 @@ void multiply_grad(const TileGrad& shape, const char* a, const char* b, bool add
 template <class Tiles>
 void multiply_grads(const TileGrad& shape, std::int64_t a_blocks, std::int64_t b_blocks, const char* a, const char* b,
                     bool add, char* sums) {
-  const auto multiply = a_blocks > 1 ? b_blocks > 1 ? multiply_grad<Tiles, 2, 2> : multiply_grad<Tiles, 2, 1>
-                        : b_blocks > 1 ? multiply_grad<Tiles, 1, 2>
+  const auto multiply = a_blocks > 1   ? b_blocks > 1 ? multiply_grad<Tiles, 2, 2> : multiply_grad<Tiles, 2, 1>
+                          : b_blocks > 1 ? multiply_grad<Tiles, 1, 2>
                                        : multiply_grad<Tiles, 1, 1>;
   multiply(shape, a, b, add, sums);
 }
@@ -282,10 +283,10 @@ void tile_product(const TileProduct& shape, std::int64_t blocks, const void* x, 
                   void* sums) {
   auto multiply = shape.bytes ? multiply_rows<ImitatedTiles, true> : multiply_rows<ImitatedTiles, false>;
 #if defined(__AVX512F__)
-  if (!imitated_tiles) multiply = shape.bytes ? multiply_rows<NativeTiles, true> : multiply_rows<NativeTiles, false>;
+  if (tiles_by == TilesBy::machine)
+    multiply = shape.bytes ? multiply_rows<NativeTiles, true> : multiply_rows<NativeTiles, false>;
 #endif
-  multiply(shape, blocks, static_cast<const char*>(x), static_cast<const char*>(weight), add,
-           static_cast<char*>(sums));
+  multiply(shape, blocks, static_cast<const char*>(x), static_cast<const char*>(weight), add, static_cast<char*>(sums));
 }
 
 void tile_bytes(const std::uint8_t* const (&from)[4], std::int64_t step, std::int64_t pixels, std::uint8_t flip,
@@ -306,7 +307,7 @@ void tile_grad(const TileGrad& shape, std::int64_t a_blocks, std::int64_t b_bloc
                bool add, float* sums) {
   auto multiply = multiply_grads<ImitatedTiles>;
 #if defined(__AVX512F__)
-  if (!imitated_tiles) multiply = multiply_grads<NativeTiles>;
+  if (tiles_by == TilesBy::machine) multiply = multiply_grads<NativeTiles>;
 #endif
   multiply(shape, a_blocks, b_blocks, static_cast<const char*>(a), static_cast<const char*>(b), add,
            reinterpret_cast<char*>(sums));
