@@ -1,6 +1,7 @@
 """The command from outside: grammar, exit codes, JSON lines, and a run through the verbs."""
 import json
 import os
+import re
 import signal
 import statistics
 import struct
@@ -422,11 +423,19 @@ class Trained(TrainedRun):
         last = [json.loads(line) for line in run.stdout.splitlines()][2]
         self.assertEqual((last["event"], last["epoch"]), ("epoch", 2), run.stdout)
         self.assertEqual(last["loss_scale"], 65536 / 2 ** last["skipped_steps"])
-        for words, part in ((["val", self.folder, "precision=fp8"], "precision: there is no 'fp8'; known are f32, bf16, fp16"),
+        chosen = neurim("run", "model=resnet20", f"inputs={inputs}", f"outputs={self.root}/logits", "precision=auto")
+        self.assertEqual(chosen.returncode, 0, chosen.stderr)
+        self.assertRegex(chosen.stdout, "^precision: (f32|bf16|fp16), of which this machine multiplies the most\n")
+        run = neurim(*instead(self.words, "epochs=1"), "amp=auto", "name=chosen", "plots=false")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        kind = re.search(r"^  precision +(f32|bf16|fp16): ", run.stdout, re.MULTILINE)
+        self.assertTrue(kind, run.stdout)
+        self.assertIn(f"precision: {kind[1]}\n", (self.root / "runs" / "chosen" / "args.yaml").read_text())
+        for words, part in ((["val", self.folder, "precision=fp8"], "precision: there is no 'fp8'; known are f32, bf16, fp16, auto"),
                             (["val", self.folder, "precision=bf16", "crops=5", f"project={self.root}/runs"], "leave out precision"),
                             (["benchmark", "mode=data", f"data={self.root}", "precision=bf16"], "precision: is not for mode=data"),
                             (["info", "lenet5", "precision=bf16"], "precision: is of a plan; write --plan precision=bf16"),
-                            ([*self.words, "amp=true", "name=never"], "precision: there is no 'true'; known are f32, bf16, fp16"),
+                            ([*self.words, "amp=true", "name=never"], "precision: there is no 'true'; known are f32, bf16, fp16, auto"),
                             (["benchmark", "lenet5", "deterministic=true"], "deterministic: is for mode=train")):
             run = neurim(*words)
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)

@@ -45,11 +45,25 @@ TEST(Roof, IsTheLongerOfArithmeticAndMemory) {
   EXPECT_NEAR(roof(3'000'000, 1000, sixteen, DType::bf16).seconds, 20e-6, 1e-12);
   sixteen.arithmetic.back().operations = 100e9;  // products of bf16 are slow here
   EXPECT_EQ(roof(3'000'000, 1000, sixteen, DType::bf16).bound, "fp32");
+  sixteen.arithmetic.push_back({"bf16 tiles", 3000e9});
+  EXPECT_EQ(roof(3'000'000, 1000, sixteen, DType::bf16).bound, "bf16 tiles");
   EXPECT_EQ(limit(0, 1000), "L2 0.010");  // L1 is not counted on
   EXPECT_EQ(limit(0, 4 * kMiB), "L2 41.943");
   EXPECT_EQ(limit(0, 4 * kMiB + 1), "L3 83.886");
   EXPECT_EQ(limit(0, 65 * kMiB), "DRAM 6815.744");
   EXPECT_EQ(limit(0, 100'000 * kMiB), "DRAM 10485760.000");
+}
+
+TEST(Precision, IsTheFastest) {
+  const auto fastest = [](double bf16, double fp16, double tiles) {
+    return fastest_precision({{"fp32", 200e9}, {"fp16", fp16}, {"bf16", bf16}, {"int8", 9e12}, {"bf16 tiles", tiles}});
+  };
+  EXPECT_EQ(fastest(0, 0, 0), "f32");
+  EXPECT_EQ(fastest(240e9, 0, 0), "f32") << "a fifth faster";
+  EXPECT_EQ(fastest(400e9, 0, 0), "bf16");
+  EXPECT_EQ(fastest(100e9, 400e9, 0), "fp16");
+  EXPECT_EQ(fastest(100e9, 400e9, 3000e9), "bf16");
+  EXPECT_EQ(fastest_precision({}), "f32");
 }
 
 TEST(Roof, IsOfTheBetterOfTwoMeasurements) {

@@ -146,7 +146,7 @@ TEST(Tiles, ProductsOfBlocks) {
     std::int64_t rows, channels, blocks;
   };
   for (const Block& s :
-       {Block{8, 16, 1}, {9, 32, 2}, {33, 48, 3}, {64, 33, 2}, {70, 100, 5}, {31, 1024, 1}, {200, 7, 3}})
+       {Block{8, 16, 1}, {9, 32, 2}, {33, 48, 3}, {64, 33, 2}, {70, 100, 5}, {31, 1024, 1}, {40, 1500, 3}, {200, 7, 3}})
     for (const bool rounds : {false, true}) {
       SCOPED_TRACE(text(s.rows, ' ', s.channels, ' ', s.blocks, ' ', rounds));
       const std::int64_t in = (s.channels + 15) / 16;

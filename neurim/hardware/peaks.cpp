@@ -302,11 +302,11 @@ std::string_view fastest_precision(const std::vector<Peaks::Arithmetic>& arithme
   };
   constexpr double kWorthIt = 1.25;
   const double bf16 = std::max(peak("bf16"), peak("bf16 tiles")), fp16 = peak("fp16");
-  if (std::max(bf16, fp16) < kWorthIt * peak("fp32")) return "f32";
+  if (std::max(bf16, fp16) <= kWorthIt * peak("fp32")) return "f32";
   return bf16 >= fp16 ? "bf16" : "fp16";
 }
 
-std::string_view fastest_precision(int threads) {
+std::string_view measured_precision(int threads) {
   ThreadPool pool(threads);
   return fastest_precision(arithmetic(this_machine(), pool));
 }

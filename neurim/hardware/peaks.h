@@ -35,7 +35,7 @@ Peaks measure_peaks(int threads = 1);
 /// are at least a quarter faster. bf16 may be that of matrix tiles.
 std::string_view fastest_precision(const std::vector<Peaks::Arithmetic>& arithmetic);
 /// The same of this machine's arithmetic, measured by so many threads in some milliseconds. Throws as measure_peaks().
-std::string_view fastest_precision(int threads);
+std::string_view measured_precision(int threads);
 
 /// The better arithmetic and memory of two measurements of as many threads, each by itself: a machine that is shared
 /// may lend less for seconds.

@@ -14,7 +14,7 @@ Plan inference_plan(const Model& model, const Type& input, PlanOptions options) 
 
 DType compute_dtype_named(std::string_view precision) {
   if (precision == "auto") {
-    static const std::string_view fastest = fastest_precision(threads());
+    static const std::string_view fastest = measured_precision(threads());
     precision = fastest;
   }
   require(precision == "f32" || precision == "bf16" || precision == "fp16", "precision: there is no '", precision,

@@ -119,7 +119,7 @@ NEURIM_EACH_ISA(void tile_grad(const TileGrad& shape, std::int64_t a_blocks, std
 
 /// Whether block_product() of pairs of bf16 takes tiles, and block_weight_grad(): few rows would leave them empty.
 inline bool tiles_suit(const BlockProduct& shape) {
-  constexpr std::int64_t kLeast = 8, kDeepest = 1024;  // rows, and channels that the functions have room for
+  constexpr std::int64_t kLeast = 8, kDeepest = 2000;  // rows, and channels that the functions have room for
   return shape.pairs == StorageDtype::bf16 && uses_tiles() && shape.rows >= kLeast && !shape.weight_taps &&
          shape.tap_count == 1 && shape.in_channels <= kDeepest && !shape.fetch;
 }

@@ -369,24 +369,25 @@ void tile_pixels(StorageDtype storage, const float* low, const float* high, std:
 
 void block_product_by_tiles(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
                             const BlockEpilogue& epilogue, float* y) {
-  constexpr std::int64_t kRows = 2 * kTileRows, kGroup = 2 * kLanes, kTile = kTileRows * kTileBytes, kGroups = 32;
-  alignas(64) char rows[kGroups * kRows * kTileBytes], last_weights[2 * kTile];
-  alignas(64) float sums[2 * kRows * kLanes];
+  constexpr std::int64_t kMost = 2 * kTileRows, kGroup = 2 * kLanes, kTile = kTileRows * kTileBytes, kGroups = 32;
+  alignas(64) char rows[kGroups * kMost * kTileBytes], last_weights[2 * kTile];
+  alignas(64) float sums[2 * kMost * kLanes];
   const TileScope scope;
   static constexpr std::int64_t kNoTaps[] = {0};
-  const std::int64_t whole = shape.in_channels / kGroup, rest = shape.in_channels % kGroup;
+  const std::int64_t whole = shape.in_channels / kGroup, rest = shape.in_channels % kGroup,
+                     most = whole < kGroups ? kMost : kTileRows;  // rows that there is room for
   TileProduct product{.rows = 0,
                       .groups = whole,
-                      .x_group = kRows * kTileBytes,
+                      .x_group = most * kTileBytes,
                       .weight_group = kTile,
                       .weight_block = shape.weight_block * 4,
                       .taps = kNoTaps,
                       .weight_taps = kNoTaps,
                       .tap_count = 1,
-                      .sum_block = kRows * kLanes};
+                      .sum_block = kMost * kLanes};
   if (shape.taps) x += shape.taps[0];
-  for (std::int64_t row = 0; row < shape.rows; row += kRows) {
-    product.rows = std::min(kRows, shape.rows - row);
+  for (std::int64_t row = 0; row < shape.rows; row += most) {
+    product.rows = std::min(most, shape.rows - row);
     for (std::int64_t g = 0; g < whole + (rest > 0); ++g) {
       const float* const low = x + 2 * g * shape.x_block + row * (kLanes / 2);
       const std::int64_t left = shape.in_channels - g * kGroup;
