@@ -428,7 +428,7 @@ class Trained(TrainedRun):
         self.assertRegex(chosen.stdout, "^precision: (f32|bf16|fp16), of which this machine multiplies the most\n")
         run = neurim(*instead(self.words, "epochs=1"), "amp=auto", "name=chosen", "plots=false")
         self.assertEqual(run.returncode, 0, run.stderr)
-        kind = re.search(r"^  precision +(f32|bf16|fp16): ", run.stdout, re.MULTILINE)
+        kind = re.search(r"^  precision +(f32|bf16|fp16), of which", run.stdout, re.MULTILINE)
         self.assertTrue(kind, run.stdout)
         self.assertIn(f"precision: {kind[1]}\n", (self.root / "runs" / "chosen" / "args.yaml").read_text())
         for words, part in ((["val", self.folder, "precision=fp8"], "precision: there is no 'fp8'; known are f32, bf16, fp16, auto"),

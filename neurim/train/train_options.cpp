@@ -224,10 +224,7 @@ void resolve_steps(TrainOptions& r, TaskKind task, const Recipe& recipe, std::in
           ", which is no metric of ", names.data, "; known are ", join(monitors, ", "));
   fill(r.device, text(device_named("auto")));
   fill(r.threads, neurim::threads());
-  if (r.precision == "auto") {
-    r.precision = precision_of(compute_dtype_named(r.precision));
-    r.notes.push_back(text("  precision  ", r.precision, ": products of it are the fastest on this machine"));
-  }
+  fill(r.precision, std::string(precision_of(compute_dtype_named(r.precision))));
   fill(r.project, default_project(task));
 }
 

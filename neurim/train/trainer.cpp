@@ -88,6 +88,8 @@ TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::op
   const TrainControl watched = with_console(control, silent);
   Console& console = *watched.console;
   if (weights) take_weights(prepared, *weights);
+  if (asked.precision == "auto")
+    prepared.notes.push_back(text("  precision ", resolved.precision, ", of which this machine multiplies the most"));
   if (console.verbose()) note_choices(asked, resolved, prepared.notes);
   if (control.dry_run) {
     const fs::path folder = run_folder_to_make(resolved.project, resolved.name, resolved.exist_ok);
