@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "neurim/backend/cpu/common/tiles.h"
 #include "neurim/base/error.h"
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
@@ -730,7 +731,8 @@ TEST(RegionKernels, EachIsReached) {
   for (const std::string& op : op_names())
     for (const Kernel& kernel : kernels(op, 0))
       if (kernel.fused_only && (isa() == Isa::avx512 || kernel.name != "onednn fused") &&
-          !(has_vnni() && kernel.name == "cpu int8 winograd")) {
+          !(has_vnni() && kernel.name == "cpu int8 winograd") &&
+          (cpu::uses_tiles() || kernel.name != "cpu int8 tiles")) {
         EXPECT_TRUE(used.count(text(op, ':', kernel.name))) << op << ": no group reaches the kernel " << kernel.name;
       }
 }
