@@ -4,6 +4,7 @@
 #include <string_view>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -75,9 +76,15 @@ static bool tiles_allowed() {
   constexpr int kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(2)
   return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
+/// Whether the processor has AMX's tiles with both products: by its leaf 7, as compilers' own functions do not all
+/// know.
+static bool processor_has_tiles() {
+  constexpr unsigned kTiles = 1u << 24, kBytes = 1u << 25, kBf16 = 1u << 22, kAll = kTiles | kBytes | kBf16;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kAll) == kAll;
+}
 bool has_tiles() {
-  static const bool known = beyond_avx512() && __builtin_cpu_supports("amx-tile") &&
-                            __builtin_cpu_supports("amx-bf16") && __builtin_cpu_supports("amx-int8") && tiles_allowed();
+  static const bool known = beyond_avx512() && processor_has_tiles() && tiles_allowed();
   return known;
 }
 #else
