@@ -15,6 +15,7 @@
 #include "neurim/base/thread_pool.h"
 #include "neurim/hardware/isa.h"
 #include "neurim/hardware/machine.h"
+#include "neurim/hardware/tile_scope.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -115,23 +116,15 @@ NEURIM_PEAK(int8_avx2, "avx2,avxvnni", kFewSums, __m256i, _mm256_set1_epi8(1), _
 // Matrix tiles of 16 rows of 64 bytes: four sums, two and two operands.
 constexpr int kTileSteps = 2000, kTiles = 4;
 
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1, start_row = 0, reserved[14]{};
-  std::uint16_t row_bytes[16]{64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16]{16, 16, 16, 16, 16, 16, 16, 16};
-};
-
-#define NEURIM_TILE_PEAK(function, isa, step)                                                  \
-  __attribute__((target(isa))) void function() {                                               \
-    static constexpr TileConfig config; /* on the stack, its stores would be taken for dead */ \
-    _tile_loadconfig(&config);                                                                 \
-    for (int i = 0; i < kTileSteps; ++i) {                                                     \
-      step(0, 4, 6);                                                                           \
-      step(1, 4, 7);                                                                           \
-      step(2, 5, 6);                                                                           \
-      step(3, 5, 7);                                                                           \
-    }                                                                                          \
-    _tile_release();                                                                           \
+#define NEURIM_TILE_PEAK(function, isa, step)    \
+  __attribute__((target(isa))) void function() { \
+    const TileScope scope;                       \
+    for (int i = 0; i < kTileSteps; ++i) {       \
+      step(0, 4, 6);                             \
+      step(1, 4, 7);                             \
+      step(2, 5, 6);                             \
+      step(3, 5, 7);                             \
+    }                                            \
   }
 NEURIM_TILE_PEAK(bf16_tiles, "amx-tile,amx-bf16", _tile_dpbf16ps)
 NEURIM_TILE_PEAK(int8_tiles, "amx-tile,amx-int8", _tile_dpbusd)

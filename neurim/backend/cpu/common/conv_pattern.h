@@ -19,6 +19,9 @@ Direction direction_of(const Op& op);
 /// Whether oneDNN has kernels for blocks of 16 channels: without AVX-512 it has only its plain loops for them.
 inline bool onednn_takes_blocks() { return isa() == Isa::avx512; }
 
+/// a / b rounded down, for a positive b.
+inline std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
 /// The geometry of a convolution over two axes.
 struct ConvSizes {
   std::int64_t images, in_channels, out_channels, height, width, out_height, out_width;

@@ -93,4 +93,10 @@ void FusedEpilogue::run(const Args& args, const ConvEpilogue& task, std::int64_t
    element(task.factor, at, task.factor_rounded), task.factor_rounded, size / 16, task.first && first);
 }
 
+bool read_steps(KernelRequest& request, const ConvPattern& pattern, FusedPrologue& prologue, FusedEpilogue& epilogue) {
+  if (!prologue.read(request, pattern, pattern.storage) || !epilogue.read(request, pattern)) return false;
+  const bool other = epilogue.norm && pattern.linear;  // its channels are another axis
+  return !other || (decline(request, "takes no batch norm after a fully connected layer"), false);
+}
+
 }  // namespace neurim::cpu

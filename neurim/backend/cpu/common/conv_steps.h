@@ -80,4 +80,8 @@ struct FusedEpilogue {
   bool follow() const { return steps || (norm && norm->makes_gradient()); }
 };
 
+/// Reads what is before and after a product over channels, of a convolution or a fully connected layer; false with a
+/// reason in the request where the kernel takes other steps.
+bool read_steps(KernelRequest& request, const ConvPattern& pattern, FusedPrologue& prologue, FusedEpilogue& epilogue);
+
 }  // namespace neurim::cpu

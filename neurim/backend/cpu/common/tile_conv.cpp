@@ -6,13 +6,10 @@ namespace neurim::cpu {
 
 namespace {
 
-constexpr std::int64_t kBand = 256 << 10,
-                       kLargeBand = 768 << 10;  // bytes; the large one shares out weights that do not
-constexpr std::int64_t kManyWeights = 1 << 20;  // stay in the second-level cache, so many bytes
-constexpr std::int64_t kSumRows = 64;           // of a product, where a unit has no more
-constexpr std::int64_t kSteps = 20;  // tiles of weights that stay in the first-level cache: 40 KiB for two blocks
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+// Bytes of a band; a large one shares out weights that do not stay in the second-level cache beside it.
+constexpr std::int64_t kBand = 256 << 10, kLargeBand = 768 << 10, kManyWeights = 1 << 20;
+constexpr std::int64_t kSumRows = 64;  // of a product, where a unit has no more
+constexpr std::int64_t kSteps = 20;    // tiles of weights that stay in the first-level cache: 40 KiB for two blocks
 
 }  // namespace
 

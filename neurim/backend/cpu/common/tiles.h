@@ -8,6 +8,7 @@
 
 #include "neurim/backend/cpu/common/block_product.h"
 #include "neurim/backend/cpu/common/isa.h"
+#include "neurim/hardware/tile_scope.h"
 
 namespace neurim::cpu {
 
@@ -20,14 +21,6 @@ inline bool uses_tiles() { return tiles_by == TilesBy::machine ? has_tiles() : t
 constexpr std::int64_t kTileRows = 16, kTileBytes = 64;  ///< bytes of a row
 /// Rows are read and written in whole tiles, two of them at a time where there are enough.
 inline std::int64_t whole_tiles(std::int64_t rows) { return (rows + kTileRows - 1) / kTileRows * kTileRows; }
-
-/// The tiles of this thread, while it lives: their shapes are set, and what another library left there is gone.
-class TileScope {
- public:
-  TileScope();
-  ~TileScope();
-  TileScope(const TileScope&) = delete;
-};
 
 /// Memory that is written or read after a product: it is fetched a few lines at a time while that runs, as more at once
 /// would fill what the first-level cache can have in flight.

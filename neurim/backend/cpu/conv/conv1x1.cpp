@@ -64,13 +64,6 @@ Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, const
   return pattern.is_activation(request, value) ? blocked_layout(request, value, problem.layout) : Layout{};
 }
 
-/// Reads prologue and epilogue; false with a reason in the request where the kernel takes other steps.
-bool read_steps(KernelRequest& request, const ConvPattern& pattern, FusedPrologue& prologue, FusedEpilogue& epilogue) {
-  if (!prologue.read(request, pattern, pattern.storage) || !epilogue.read(request, pattern)) return false;
-  const bool other = epilogue.norm && pattern.linear;  // its channels are another axis
-  return !other || (decline(request, "takes no batch norm after a fully connected layer"), false);
-}
-
 /// Where the prologue is a product with one factor for each channel of each image, as in squeeze and excitation (Hu et
 /// al., CVPR'18), and there are fewer weights than pixels, the weights are multiplied by the factors instead. Returns
 /// the argument of the factors and lets the prologue read the activation directly, or returns -1.

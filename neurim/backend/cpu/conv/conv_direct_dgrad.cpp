@@ -25,8 +25,6 @@ constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of dx needs no more
 constexpr std::int64_t kMostTaps = 128;
 
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
-
 struct Geometry : ConvSizes {
   std::int64_t words;  ///< 4-byte words of a pixel in a block: pairs of bf16 or f16 values, or floats
   StorageDtype pairs;  ///< the dtype of pairs

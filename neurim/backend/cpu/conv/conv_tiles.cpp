@@ -70,13 +70,6 @@ Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, int v
   return blocked_layout(request, value, pattern.linear ? kFeatures : kBlocked);
 }
 
-/// Reads prologue and epilogue; false with a reason in the request where the kernel takes other steps.
-bool read_steps(KernelRequest& request, const ConvPattern& pattern, FusedPrologue& prologue, FusedEpilogue& epilogue) {
-  if (!prologue.read(request, pattern, pattern.storage) || !epilogue.read(request, pattern)) return false;
-  const bool other = epilogue.norm && pattern.linear;  // its channels are another axis
-  return !other || (decline(request, "takes no batch norm after a fully connected layer"), false);
-}
-
 template <bool direct>
 bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
   if (const char* why = against<direct>(request, pattern)) return decline(request, why), false;

@@ -118,7 +118,26 @@ template <class Use>
 
 constexpr std::int64_t kOneTile = kTileRows * kTileBytes;
 
-/// `rows` tiles of rows of `blocks` blocks. Sums are in tiles 0 to 3, x in 4 and 5, weights in 6 and 7.
+/// Adds the products of one tile of a factor, or of two that are `x_apart` bytes from each other, with one of the other
+/// factor, or two. Sums are in tiles 0 to 3, the factors in 4 and 5, and in 6 and 7.
+template <class Tiles, bool bytes, int rows, int blocks>
+[[gnu::always_inline]] inline void add_step(Tiles& tiles, const char* x, std::int64_t x_apart, const char* weight,
+                                            std::int64_t weight_apart) {
+  tiles.template load<6>(weight);
+  tiles.template load<4>(x);
+  tiles.template multiply_add<bytes, 0, 4, 6>();
+  if constexpr (blocks > 1) {
+    tiles.template load<7>(weight + weight_apart);
+    tiles.template multiply_add<bytes, 1, 4, 7>();
+  }
+  if constexpr (rows > 1) {
+    tiles.template load<5>(x + x_apart);
+    tiles.template multiply_add<bytes, 2, 5, 6>();
+    if constexpr (blocks > 1) tiles.template multiply_add<bytes, 3, 5, 7>();
+  }
+}
+
+/// `rows` tiles of rows of `blocks` blocks.
 template <class Tiles, bool bytes, int rows, int blocks>
 void multiply_tiles(const TileProduct& shape, const char* x, const char* weight, bool add, char* sums) {
   Tiles tiles;
@@ -126,18 +145,7 @@ void multiply_tiles(const TileProduct& shape, const char* x, const char* weight,
   if constexpr (rows > 1) begin_sums<Tiles, blocks, 2>(tiles, shape, add, sums + kOneTile);
   each_step(
       shape, x, weight, [&](const char* from, const char* own) __attribute__((always_inline)) {
-        tiles.template load<6>(own);
-        tiles.template load<4>(from);
-        tiles.template multiply_add<bytes, 0, 4, 6>();
-        if constexpr (blocks > 1) {
-          tiles.template load<7>(own + shape.weight_block);
-          tiles.template multiply_add<bytes, 1, 4, 7>();
-        }
-        if constexpr (rows > 1) {
-          tiles.template load<5>(from + kOneTile);
-          tiles.template multiply_add<bytes, 2, 5, 6>();
-          if constexpr (blocks > 1) tiles.template multiply_add<bytes, 3, 5, 7>();
-        }
+        add_step<Tiles, bytes, rows, blocks>(tiles, from, kOneTile, own, shape.weight_block);
       });
   end_sums<Tiles, blocks, 0>(tiles, shape, sums);
   if constexpr (rows > 1) end_sums<Tiles, blocks, 2>(tiles, shape, sums + kOneTile);
@@ -200,20 +208,8 @@ void multiply_grad(const TileGrad& shape, const char* a, const char* b, bool add
   each_sum([&](auto tile, char* at) { add ? tiles.template load<tile>(at) : tiles.template zero<tile>(); });
   for (std::int64_t image = 0; image < shape.images; ++image) {
     const char *one = a + image * shape.a_image, *other = b + image * shape.b_image;
-    for (std::int64_t step = 0; step < shape.steps; ++step, one += kOneTile, other += kOneTile) {
-      tiles.template load<6>(other);
-      tiles.template load<4>(one);
-      tiles.template multiply_add<false, 0, 4, 6>();
-      if constexpr (b_blocks > 1) {
-        tiles.template load<7>(other + shape.b_block);
-        tiles.template multiply_add<false, 1, 4, 7>();
-      }
-      if constexpr (a_blocks > 1) {
-        tiles.template load<5>(one + shape.a_block);
-        tiles.template multiply_add<false, 2, 5, 6>();
-        if constexpr (b_blocks > 1) tiles.template multiply_add<false, 3, 5, 7>();
-      }
-    }
+    for (std::int64_t step = 0; step < shape.steps; ++step, one += kOneTile, other += kOneTile)
+      add_step<Tiles, false, a_blocks, b_blocks>(tiles, one, shape.a_block, other, shape.b_block);
   }
   each_sum([&](auto tile, char* at) { tiles.template store<tile>(at); });
 }

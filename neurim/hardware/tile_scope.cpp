@@ -1,6 +1,10 @@
-#include "neurim/backend/cpu/common/tiles.h"
+#include "neurim/hardware/tile_scope.h"
 
-namespace neurim::cpu {
+#include <cstdint>
+
+#include "neurim/hardware/isa.h"
+
+namespace neurim {
 
 namespace {
 
@@ -25,4 +29,4 @@ TileScope::~TileScope() {
 #endif
 }
 
-}  // namespace neurim::cpu
+}  // namespace neurim
