@@ -245,7 +245,7 @@ class Trained(TrainedRun):
         self.assertIn("input 3x16x32", run.stdout)
         self.assertIn("cuts off 50 %", run.stdout)
         wide = self.root / "runs" / "wide"
-        self.assertIn("input 3x16x32", neurim("export", wide).stdout)
+        self.assertIn("resized to 3x16x32", neurim("export", wide).stdout)
         self.assertIn(b"[16, 32]", (wide / "export" / "best.onnx").read_bytes())
         self.assertIn("input 3x32x16", neurim("val", wide, "imgsz=32x16", f"project={self.root}/runs").stdout)
         self.assertEqual(neurim("predict", f"model={wide}", f"source={self.root}/data/val", "imgsz=24x40").returncode, 0)

@@ -77,6 +77,8 @@ class Onnx(unittest.TestCase):
         self.assertIn("of the split val of", parity["inputs"])
         self.assertEqual(parity["accuracy"], parity["exported_accuracy"])
         self.events("export", "lenet5", f"output={self.root}/drawn.onnx")
+        self.assertEqual(json.loads((self.root / "drawn.parity.json").read_text())["inputs"], "32 images of several sizes, drawn with seed 0")
+        self.events("export", "lenet5", f"output={self.root}/drawn.onnx", "preprocess=external")
         self.assertEqual(json.loads((self.root / "drawn.parity.json").read_text())["inputs"], "32 images drawn with seed 0")
         unlike = neurim("export", self.trained, f"output={self.root}/unlike.onnx", "parity_tol=-1")
         self.assertEqual(unlike.returncode, 5, unlike.stderr)
@@ -98,6 +100,41 @@ class Onnx(unittest.TestCase):
                     self.assertAlmostEqual(a["prob"], b["prob"], places=4)
         self.events("info", self.file)
         self.events("benchmark", self.file, "seconds=0.05", "rounds=1", "batch=3")
+
+    def test_preprocessing_stands_in_the_file_or_outside(self):
+        inside, outside = self.root / "inside.onnx", self.root / "outside.onnx"
+        said = neurim("export", self.trained, f"output={inside}")
+        self.assertIn("input u8(N,height,width,1) of any size, resized to 1x28x28", said.stdout)
+        self.assertIn("input 1x28x28", neurim("export", self.trained, "preprocess=external", f"output={outside}").stdout)
+        folder, out = self.root / "image", self.root / "image_out"
+        folder.mkdir()
+        header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 28, 28, 1)}".ljust(117) + "\n"
+        (folder / "input_0.npy").write_bytes(b"\x93NUMPY\x01\x00v\x00" + header.encode() + bytes([20] * 28) * 28)
+        self.events("run", inside, f"inputs={folder}", f"outputs={out}")
+        shares = struct.unpack("<3f", (out / "output_0.npy").read_bytes()[-12:])
+        self.assertAlmostEqual(sum(shares), 1, places=5)
+        expected = self.events("predict", f"model={self.trained}", f"source={self.root}/photos/dark/0.png", "topk=3")[0]["predictions"]
+        for one in expected:
+            self.assertAlmostEqual(shares[one["index"]], one["prob"], places=4)
+        refused = neurim("run", outside, f"inputs={folder}", f"outputs={out}")
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        wrong = neurim("export", self.trained, "preprocess=inside")
+        self.assertEqual((wrong.returncode, "known are embedded, external" in wrong.stderr), (2, True), wrong.stderr)
+
+    def test_exports_in_16_bits(self):
+        sizes = {}
+        for half in ("false", "true", "bf16"):
+            file = self.root / f"half_{half}.onnx"
+            self.events("export", self.trained, f"half={half}", f"output={file}")
+            sizes[half] = file.stat().st_size
+            parity = json.loads((self.root / f"half_{half}.parity.json").read_text())
+            self.assertEqual((parity["tolerance"], parity["within"]), (0.01, True))
+            label = self.events("predict", f"model={file}", f"source={self.root}/photos/dark/0.png")[0]["predictions"][0]["label"]
+            self.assertEqual(label, self.events("predict", f"model={self.trained}", f"source={self.root}/photos/dark/0.png")[0]["predictions"][0]["label"])
+        self.assertLess(sizes["true"], 0.6 * sizes["false"])
+        self.assertLess(sizes["bf16"], 0.6 * sizes["false"])
+        for words in (["half=bf16", "opset=18"], ["half=f8"]):
+            self.assertEqual(neurim("export", self.trained, *words).returncode, 2)
 
     def test_it_is_fine_tuned(self):
         two = self.root / "two"

@@ -5,6 +5,7 @@
 #include "neurim/infer/parity.h"
 #include "neurim/neurim.h"
 #include "neurim/train/export_checkpoint.h"
+#include "neurim/train/onnx_preprocess.h"
 
 namespace neurim::cli {
 
@@ -16,8 +17,14 @@ struct Files {
   std::uintmax_t bytes;  ///< of all
 };
 
-constexpr double kLeastAgreement = 1, kMostDifference = 1e-4;  // of the likeliest classes; of probabilities
-constexpr int kUnlike = 5;                                     // the exit code of an export that answers otherwise
+/// How alike an export answers.
+struct Bounds {
+  double agreement, difference;  ///< of the likeliest classes, and of probabilities
+};
+constexpr Bounds kExact{1, 1e-4},  // of f32
+    kRounded{1, 0.01},             // where a pixel may be rounded the other way
+    kHalf{0.99, 0.01};             // of f16 and bf16
+constexpr int kUnlike = 5;         // the exit code of an export that answers otherwise
 
 /// "best.onnx (1,024 KiB)", or both names with the size of both.
 std::string described(const Files& files) {
@@ -27,32 +34,37 @@ std::string described(const Files& files) {
 /// Writes the names of the classes and parity.json beside the file: of one in a folder that the user chose under its
 /// own name.
 bool compare_export(const Checkpoint& checkpoint, const fs::path& path, bool own_folder, const std::string& data,
-                    double tolerance, Console& console, JsonObject& summary) {
+                    const Bounds& bounds, Console& console, JsonObject& summary) {
   const auto beside = [&](const char* name) {
     return path.parent_path() / (own_folder ? name : text(path.stem().string(), '.', name));
   };
   if (!checkpoint.config.sequence) write_file(beside("labels.txt"), join(checkpoint.config.class_names, "\n") + "\n");
   std::string note;
   const auto images = parity_images(checkpoint, data, note);
+  // Of drawn images several classes may be as likely, which rounding then decides.
+  const double least_agreement = images || bounds.agreement == 1 ? bounds.agreement : 0;
   if (!note.empty()) console.print(text("note: compared on drawn images, as of the data of training: ", note));
-  const Parity parity = parity_of(checkpoint, InferenceSession(OnnxModel::open(path)), images);
-  write_file(beside("parity.json"), parity.json(kLeastAgreement, tolerance));
+  const Parity parity = parity_of(checkpoint, InferenceSession::open(path, {}, 1), images);
+  write_file(beside("parity.json"), parity.json(least_agreement, bounds.difference));
   console.print(text("Compared with the model on ", parity.source, ": the likeliest class is the same for ",
                      fixed(parity.top1_agreement * 100, 1), " %, probabilities differ by at most ",
                      parity.largest_difference));
-  if (!parity.within(kLeastAgreement, tolerance))
-    console.print(text("the export answers otherwise than the model: at most ", tolerance, " is allowed (parity_tol)"));
+  const bool alike = parity.within(least_agreement, bounds.difference);
+  if (!alike)
+    console.print(text("the export answers otherwise than the model: the same class for ", least_agreement * 100,
+                       " % is asked, and at most ", bounds.difference, " is allowed (parity_tol)"));
   summary.add("top1_agreement", parity.top1_agreement);
   summary.add("largest_difference", parity.largest_difference);
-  return parity.within(kLeastAgreement, tolerance);
+  return alike;
 }
 
 /// What a dry run says.
 int would_write(const Checkpoint& checkpoint, const std::string& format, const fs::path& path,
-                const OnnxExportOptions& options, const CommandLine& line, Console& console) {
+                const OnnxExportOptions& options, ExportedPreprocess preprocess, const CommandLine& line,
+                Console& console) {
   std::optional<OnnxExport> files;
   if (format == "onnx")
-    files = onnx_of(checkpoint, path, options);
+    files = onnx_of(checkpoint, path, options, preprocess);
   else
     function_of(checkpoint, options.dynamic_batch);
   const fs::path folder = fs::absolute(path).parent_path();
@@ -66,77 +78,120 @@ int would_write(const Checkpoint& checkpoint, const std::string& format, const f
 /// Throws Error(usage) where the options do not fit together.
 void check_options(const CommandLine& line, const std::string& format, const std::string& output) {
   require(format == "onnx" || format == "neurim", "format: there is no '", format, "'; known are onnx, neurim");
-  for (const char* name : {"opset", "data", "parity_tol"})
+  for (const char* name : {"opset", "preprocess", "half", "data", "parity_tol"})
     require(format == "onnx" || !line.given(name), name, ": is for format=onnx");
   if (!output.empty() && (is_there(output) || !fs::path(output).has_filename())) check_can_write(output);
 }
+
+/// What the option says: by default a classifier of images of 8 bits has it in the file.
+ExportedPreprocess exported_preprocess(const std::string& chosen, const Checkpoint& checkpoint) {
+  require(chosen.empty() || chosen == "embedded" || chosen == "external", "preprocess: there is no '", chosen,
+          "'; known are embedded, external");
+  const std::string why = embeds_no_preprocess(checkpoint.config);
+  require(chosen != "embedded" || why.empty(), "preprocess=embedded: ", why, "; use preprocess=external");
+  return chosen == "external" || !why.empty() ? ExportedPreprocess::external : ExportedPreprocess::embedded;
+}
+
+/// The type that the option says; bf16 with the first opset that has it, unless another one is given.
+void choose_dtype(const std::string& half, bool opset_given, OnnxExportOptions& options) {
+  if (half == "false" || half == "f32") return;
+  require(half == "true" || half == "f16" || half == "bf16", "half: there is no '", half,
+          "'; known are true, false, f16, bf16");
+  options.dtype = half == "bf16" ? DType::bf16 : DType::f16;
+  if (options.dtype == DType::bf16 && !opset_given) options.opset = kBf16Opset;
+}
+
+struct ExportOptions {
+  std::string model, arch, format = "onnx", output, data, preprocess, half = "false";
+  InputOptions input;
+  OnnxExportOptions onnx;
+  std::int64_t seed = 0;
+  std::optional<double> tolerance;
+
+  void visit(CommandLine& line) {
+    line.options.topic("most used");
+    line.options("model", model, "run folder, model folder, weights or function file, model file, or known name",
+                 {"m"});
+    line.options("arch", arch, kArchOfWeights);
+    line.options("format", format, "onnx, or neurim: the graph with its weights in one file, which all verbs take");
+    line.options("output", output, "file to write; by default export/best.onnx or best.neurim in the run folder");
+    input.visit(line.options);
+    line.options.topic("output");
+    line.options(
+        "half", half,
+        "true or f16: weights and what is computed in 16 bits, inputs and outputs as they are; bf16: so in bf16, "
+        "with opset 22 or later");
+    line.options("preprocess", preprocess,
+                 "embedded: the file resizes and normalises images u8 (N,H,W,C) and gives probabilities; external: it "
+                 "takes f32 (N,C,H,W) as the network does and gives logits; by default embedded, of pixels of 16 bits "
+                 "external");
+    line.options("opset", onnx.opset, "version of ONNX's operators");
+    line.options("dynamic", onnx.dynamic_batch,
+                 "takes any number of images, and series of any length; else one, of the length of training");
+    line.options("data", data,
+                 "images that the ONNX file is compared with the model on; by default the run's validation split, else "
+                 "drawn ones");
+    line.options(
+        "parity_tol", tolerance,
+        "how much the probabilities of the ONNX file may differ from the model's; more end with exit code 5; by "
+        "default 0.0001, with preprocessing in the file or in 16 bits 0.01");
+    line.options("seed", seed, kSeedOfWeights);
+  }
+};
 
 }  // namespace
 
 int verb_export(const Words& words) {
   CommandLine line(
       {"export",
-       "writes a model as an ONNX file, or one of Neurim's own: f32 (N,C,H,W) in, logits out, labels and preprocessing "
-       "in its metadata; of a series (N,steps,columns) in, what comes next out",
+       "writes a model as an ONNX file, or one of Neurim's own: of images u8 (N,H,W,C) of any size in, probabilities "
+       "out; of a series (N,steps,columns) in, what comes next out; labels and preprocessing in its metadata",
        "model",
        {"neurim export model=runs/classify/train format=onnx", "neurim export runs/classify/train format=neurim",
         "neurim export best.safetensors output=shop.onnx opset=18 dynamic=false"}});
-  std::string model, arch, format = "onnx", output;
-  InputOptions input;
-  OnnxExportOptions options;
-  std::int64_t seed = 0;
-  std::string data;
-  double tolerance = kMostDifference;
-  line.options.topic("most used");
-  line.options("model", model, "run folder, model folder, weights or function file, model file, or known name", {"m"});
-  line.options("arch", arch, kArchOfWeights);
-  line.options("format", format, "onnx, or neurim: the graph with its weights in one file, which all verbs take");
-  line.options("output", output, "file to write; by default export/best.onnx or best.neurim in the run folder");
-  input.visit(line.options);
-  line.options.topic("output");
-  line.options("opset", options.opset, "version of ONNX's operators");
-  line.options("dynamic", options.dynamic_batch,
-               "takes any number of images, and series of any length; else one, of the length of training");
-  line.options("data", data,
-               "images that the ONNX file is compared with the model on; by default the run's validation split, else "
-               "drawn ones");
-  line.options("parity_tol", tolerance,
-               "how much the probabilities of the ONNX file may differ from the model's; more end with exit code 5");
-  line.options("seed", seed, kSeedOfWeights);
+  ExportOptions o;
+  o.visit(line);
   if (!line.parse(words)) return 0;
-  check_options(line, format, output);
+  check_options(line, o.format, o.output);
+  choose_dtype(o.half, line.given("opset"), o.onnx);
 
   initialize();
   Console console(line.console());
-  Checkpoint checkpoint = open_model(model, arch, input.imgsz, seed);
+  Checkpoint checkpoint = open_model(o.model, o.arch, o.input.imgsz, o.seed);
   if (checkpoint.config.sequence)
     refuse_options(line, {"imgsz", "resize", "crop_pct", "interpolation", "decode"}, checkpoint);
   else
-    checkpoint.config.preprocess = input.applied_to(checkpoint.config.preprocess);
-  if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
+    checkpoint.config.preprocess = o.input.applied_to(checkpoint.config.preprocess);
+  if (o.input.imgsz) check_size(checkpoint.model, *o.input.imgsz);
   print_notes(checkpoint, console);
   if (checkpoint.config.task() == TaskKind::forecast)
     if (const std::string lost = lost_in_f32(checkpoint); !lost.empty()) console.print(text("note: ", lost));
-  const fs::path path = output.empty() ? export_path(checkpoint, format) : fs::path(output);
-  check_no_input(path, files_of_model(model, checkpoint));
-  if (line.dry_run()) return would_write(checkpoint, format, path, options, line, console);
+  const ExportedPreprocess kind = exported_preprocess(o.preprocess, checkpoint);
+  const fs::path path = o.output.empty() ? export_path(checkpoint, o.format) : fs::path(o.output);
+  check_no_input(path, files_of_model(o.model, checkpoint));
+  if (line.dry_run()) return would_write(checkpoint, o.format, path, o.onnx, kind, line, console);
   Files files{{path.string()}, 0};
-  if (format == "onnx") {
-    const OnnxExport written = export_checkpoint(checkpoint, path, options);
+  if (o.format == "onnx") {
+    const OnnxExport written = export_checkpoint(checkpoint, path, o.onnx, kind);
     files = {written.names(), written.size()};
   } else {
-    export_function(checkpoint, path, options.dynamic_batch);
+    export_function(checkpoint, path, o.onnx.dynamic_batch);
     files.bytes = fs::file_size(path);
   }
   int exit_code = 0;
   if (checkpoint.path.empty()) console.print(drawn_weights_note(checkpoint));
   const Preprocess& p = checkpoint.config.preprocess;
+  const bool embedded = o.format == "onnx" && kind == ExportedPreprocess::embedded;
   console.print(text("Saved ", described(files), ", input ",
                      checkpoint.config.sequence ? text(input_type(checkpoint.config, 1))
-                                                : text(p.channels, 'x', p.height, 'x', p.width)));
+                     : embedded                 ? text("u8(N,height,width,", p.channels, ") of any size, resized to ")
+                                                : "",
+                     checkpoint.config.sequence ? "" : text(p.channels, 'x', p.height, 'x', p.width)));
   JsonObject summary{{"event", "summary"}, {"path", path.string()}, {"files", files.names}, {"bytes", files.bytes}};
-  const bool compares = format == "onnx" && !writes_in_place(path);  // what is written away is not there to be read
-  if (compares && !compare_export(checkpoint, path, output.empty(), data, tolerance, console, summary))
+  const bool compares = o.format == "onnx" && !writes_in_place(path);  // what is written away is not there to be read
+  Bounds bounds = o.onnx.dtype != DType::f32 ? kHalf : embedded ? kRounded : kExact;
+  bounds.difference = o.tolerance.value_or(bounds.difference);
+  if (compares && !compare_export(checkpoint, path, o.output.empty(), o.data, bounds, console, summary))
     exit_code = kUnlike;
   console.event(summary);
   return exit_code;

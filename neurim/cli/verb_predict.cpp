@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <cmath>
 #include <csignal>
-#include <numeric>
 
 #include "neurim/base/writable.h"
 #include "neurim/cli/input_options.h"
@@ -13,6 +11,7 @@
 #include "neurim/data/path_pattern.h"
 #include "neurim/data/sources/folder.h"
 #include "neurim/evaluate/csv.h"
+#include "neurim/infer/classifier.h"
 #include "neurim/neurim.h"
 
 namespace neurim::cli {
@@ -42,96 +41,56 @@ void add_images(const fs::path& source, Images& images, Console& console) {
   images.left_out += found.left_out;
 }
 
-/// The classes by decreasing probability.
-std::vector<std::size_t> ranking(const std::vector<double>& shares) {
-  std::vector<std::size_t> order(shares.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return shares[a] > shares[b]; });
-  return order;
-}
-
-/// Predicts images one after the other.
-class Namer {
+/// Prints what the classifier says of images, and keeps the lines of a CSV file.
+class Printer {
  public:
-  /// Answers below `threshold` are marked as unsure. Models of one class an image print `topk` classes.
-  Namer(const Checkpoint& checkpoint, const Preprocess& preprocess, double threshold, std::int64_t topk,
-        const PlanOptions& options)
-      : config_(checkpoint.config),
-        preprocess_(preprocess),
-        threshold_(threshold),
-        most_(config_.multi_label() ? config_.class_names.size()
-                                    : std::min(static_cast<std::size_t>(topk), config_.class_names.size())),
-        plan_(plan(
-            [&](const Tensors& in) {
-              const Tensor logits = checkpoint.model(in[0]);
-              return Tensors{config_.multi_label() ? logits : softmax(logits)};
-            },
-            {image_type(preprocess, 1)},
-            {.freeze = true,
-             .compute_dtype = options.compute_dtype,
-             .tuning = options.tuning,
-             .device = device_of(checkpoint.model)})),
-        transform_(preprocess),
-        pixels_(preprocess.size().values()) {}
+  /// Models of one class an image print `topk` classes. `rejects`: answers may be rejected, and the event has the
+  /// answer too.
+  Printer(const ModelConfig& config, std::int64_t topk, bool rejects, Console& console)
+      : config_(config),
+        most_(std::min(static_cast<std::size_t>(topk), config.class_names.size())),
+        rejects_(rejects),
+        console_(console),
+        csv_(text("path,rank,class,probability", rejects ? ",rejected" : "", '\n')) {}
 
-  /// Throws Error(data) with the name of an image that cannot be read.
-  void read(const fs::path& image) {
-    naming([&] { return image.string(); },
-           [&] {
-             decoder_.open_file(image.string(), preprocess_.decoding());
-             transform_(decoder_, pixels_.data());
-           });
-  }
-
-  /// Prints the prediction for the image that was read, and adds its lines to `csv`. `rejects`: answers may be
-  /// rejected, and the event has the answer too.
-  void answer(const fs::path& image, bool rejects, Console& console, std::string& csv) {
+  void print(const fs::path& image, const Classification& said) {
     const std::vector<std::string>& classes = config_.class_names;
-    plan_.inputs()[0].write(pixels_.data());
-    plan_.run(plan_.inputs(), plan_.outputs());
-    std::vector<double> shares = plan_.outputs()[0].values<double>();
-    if (config_.multi_label())
-      for (double& share : shares) share = probability_of(static_cast<float>(share));
-    if (std::any_of(shares.begin(), shares.end(), [](double share) { return std::isnan(share); }))
-      fail(Fault::data, image.string(),
-           ": the model gives NaN for it, as numbers in between outgrow f32, or with precision=fp16 65,504: try "
-           "precision=bf16, or weights of an earlier epoch");
-    std::vector<std::size_t> named = ranking(shares);
-    named.resize(most_);
-    if (config_.multi_label()) std::erase_if(named, [&](std::size_t c) { return shares[c] < config_.thresholds[c]; });
-    const bool unknown = !config_.multi_label() && shares[named[0]] < threshold_;
+    std::vector<std::size_t> named = said.classes;
+    if (!config_.multi_label()) named.resize(most_);
     std::vector<std::string> answers;
     std::vector<JsonObject> predictions;
     for (const std::size_t c : named) {
-      answers.push_back(text(classes[c], ' ', fixed(shares[c] * 100, 1), " %"));
-      predictions.push_back({{"label", classes[c]}, {"index", c}, {"prob", static_cast<float>(shares[c])}});
-      if (!unknown || c == named[0])
-        csv += text(csv_field(image.string()), ',', answers.size(), ',', csv_field(unknown ? kRejected : classes[c]),
-                    ',', static_cast<float>(shares[c]), rejects ? text(',', unknown) : "", '\n');
+      const double share = said.probabilities[c];
+      answers.push_back(text(classes[c], ' ', fixed(share * 100, 1), " %"));
+      predictions.push_back({{"label", classes[c]}, {"index", c}, {"prob", static_cast<float>(share)}});
+      if (!said.rejected || c == named[0])
+        csv_ += text(csv_field(image.string()), ',', answers.size(), ',',
+                     csv_field(said.rejected ? kRejected : classes[c]), ',', static_cast<float>(share),
+                     rejects_ ? text(',', said.rejected) : "", '\n');
     }
     if (answers.empty()) answers.push_back("none of the classes");
-    console.print(
-        text(image.string(), "  ", unknown ? text(kRejected, " (", join(answers, ", "), ')') : join(answers, "  ")));
+    console_.print(text(image.string(), "  ",
+                        said.rejected ? text(kRejected, " (", join(answers, ", "), ')') : join(answers, "  ")));
     JsonObject event{{"event", "prediction"}, {"path", image.string()}};
-    if (rejects) event.add("label", unknown ? kRejected : classes[named[0]]), event.add("rejected", unknown);
+    if (rejects_)
+      event.add("label", said.rejected ? kRejected : classes[named[0]]), event.add("rejected", said.rejected);
     event.add("predictions", predictions);
-    console.event(event);
+    console_.event(event);
   }
+
+  const std::string& csv() const { return csv_; }
 
  private:
   const ModelConfig& config_;
-  const Preprocess preprocess_;
-  const double threshold_;
   const std::size_t most_;  // classes that are printed
-  const Plan plan_;
-  Decoder decoder_;
-  Transform transform_;
-  std::vector<float> pixels_;
+  const bool rejects_;
+  Console& console_;
+  std::string csv_;
 };
 
 /// Returns the exit code.
-int predict_images(Namer& namer, const Images& asked, const std::string& save_csv, bool rejects, double max_bad,
-                   const CommandLine& line, Console& console) {
+int predict_images(const ImageClassifier& classifier, Printer& printer, const Images& asked,
+                   const std::string& save_csv, double max_bad, const CommandLine& line, Console& console) {
   const std::vector<fs::path>& images = asked.files;
   if (line.dry_run()) {
     if (!save_csv.empty()) check_can_write(save_csv);
@@ -140,22 +99,17 @@ int predict_images(Namer& namer, const Images& asked, const std::string& save_cs
                                  save_csv.empty() ? "" : text(", and write ", save_csv)),
                             {{"pictures", images.size()}, {"save_csv", save_csv}});
   }
-  std::string csv = text("path,rank,class,probability", rejects ? ",rejected" : "", '\n'), reason;
+  std::string reason;
   const std::int64_t allowed = most_bad(max_bad, std::ssize(images));
   std::int64_t unreadable = 0;
-  for (const fs::path& image : images) {
-    try {
-      namer.read(image);
-    } catch (const Error& error) {
-      if (error.fault() != Fault::data || images.size() == 1) throw;
-      console.print(text("skipped: ", error.what()));
-      if (unreadable++ == 0) reason = error.what();
-      continue;
-    }
-    namer.answer(image, rejects, console, csv);
-  }
+  classifier.predict(images, [&](std::size_t i, const Classification& said) {
+    if (said.unreadable.empty()) return printer.print(images[i], said);
+    if (images.size() == 1) fail(Fault::data, said.unreadable);
+    console.print(text("skipped: ", said.unreadable));
+    if (unreadable++ == 0) reason = said.unreadable;
+  });
   const bool none = unreadable == std::ssize(images);
-  if (!save_csv.empty() && !none) write_file(save_csv, csv);
+  if (!save_csv.empty() && !none) write_file(save_csv, printer.csv());
   if (unreadable > 0) console.print(text(unreadable, " of ", images.size(), " images cannot be read and were skipped"));
   console.event(
       {{"event", "summary"}, {"pictures", images.size()}, {"unreadable", unreadable}, {"left_out", asked.left_out}});
@@ -176,6 +130,8 @@ struct PredictOptions {
   InputOptions input;
   std::optional<std::int64_t> topk, threads;
   double max_bad = LoaderOptions().max_bad;
+  std::int64_t batch = ClassifierOptions().batch;
+  std::int64_t workers = ClassifierOptions().workers;
 
   void visit(CommandLine& line) {
     line.options.topic("most used");
@@ -200,6 +156,8 @@ struct PredictOptions {
     line.options("seed", seed, "text: of the draws; elsewhere nothing is drawn");
     line.options.topic("computing");
     line.options("threads", threads, "compute threads");
+    line.options("batch", batch, "images to run at once, at most");
+    line.options("workers", workers, "threads that read images while others run; 0: as many as compute");
     line.add_device();
     line.add_precision();
     line.add_tuning();
@@ -234,8 +192,8 @@ int verb_predict(const Words& words) {
   place(checkpoint.model, line.device());
   print_notes(checkpoint, console);
   if (!o.save_csv.empty()) check_no_input(o.save_csv, files_of_model(o.model, checkpoint));
-  const std::vector<std::string> of_images{"topk",          "reject", "imgsz",     "resize", "crop_pct",
-                                           "interpolation", "decode", "precision", "max_bad"};
+  const std::vector<std::string> of_images{"topk",   "reject",    "imgsz",   "resize", "crop_pct", "interpolation",
+                                           "decode", "precision", "max_bad", "batch",  "workers"};
   const std::vector<std::string> of_texts{"prompt", "length", "temperature"};
   if (checkpoint.config.sequence) refuse_options(line, of_images, checkpoint);
   if (checkpoint.config.task() == TaskKind::language) {
@@ -262,9 +220,12 @@ int verb_predict(const Words& words) {
   add_images(o.source, images, console);
   for (const std::string& further : more) add_images(further, images, console);
   if (!o.save_csv.empty()) check_no_input(o.save_csv, images.files);
-  Namer namer(checkpoint, o.input.applied_to(checkpoint.config.preprocess), threshold, o.topk.value_or(1),
-              line.plan_options());
-  return predict_images(namer, images, o.save_csv, o.reject != "none", o.max_bad, line, console);
+  Checkpoint asked = checkpoint;
+  asked.config.preprocess = o.input.applied_to(checkpoint.config.preprocess);
+  const ImageClassifier classifier(
+      asked, {.plan = line.plan_options(), .batch = o.batch, .workers = o.workers, .reject_below = threshold});
+  Printer printer(classifier.config(), o.topk.value_or(1), o.reject != "none", console);
+  return predict_images(classifier, printer, images, o.save_csv, o.max_bad, line, console);
 }
 
 }  // namespace neurim::cli

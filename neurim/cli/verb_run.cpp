@@ -138,7 +138,7 @@ int verb_run(const Words& words) {
   }
   const PlanOptions options = line.plan_options();
   const InferenceSession session = checkpoint ? InferenceSession(*checkpoint, options)
-                                              : InferenceSession(OnnxModel::open(model), options);
+                                              : InferenceSession::open(model, options);
   Inputs in = read_inputs(inputs, session.inputs());
   if (checkpoint) {
     in.values[0] = as_trained(in.values[0].tensor(), in.files[0], *checkpoint);

@@ -11,6 +11,9 @@ bool constant(const Tensor& tensor);
 /// Snapshots every captured tensor that no replay commits: later passes see constants.
 Graph freeze(const Graph& graph);
 
+/// Computes in `dtype` what is of one of the other types; inputs, outputs and stored tensors keep theirs.
+Graph computed_in(const Graph& graph, DType dtype, std::span<const DType> replaced);
+
 /// Computes nodes whose inputs are all constant, but weights of bytes that kernels read as such, and drops repeated
 /// nodes (same op, attributes and inputs).
 Graph fold(const Graph& graph);

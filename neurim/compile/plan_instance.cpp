@@ -1,6 +1,7 @@
 #include "neurim/compile/plan_instance.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <set>
 
@@ -11,6 +12,7 @@
 
 namespace neurim {
 
+constexpr std::array kHalves{DType::f16, DType::bf16};
 constexpr int kFixedChunks = 8;  // of deterministic plans: enough to feed eight threads
 
 Program build(const Graph& traced, const PlanOptions& options) {
@@ -22,6 +24,8 @@ Program build(const Graph& traced, const PlanOptions& options) {
                               .tuning = options.tuning.get()};
   Graph graph = traced;
   if (options.freeze) graph = freeze(graph);
+  // Kernels are made for f32 and round as compute_dtype says; reference kernels take every type.
+  if (options.freeze && !options.interpret) graph = computed_in(graph, DType::f32, kHalves);
   graph = decompose(graph, lowering);  // first: gradients may repeat what a forward op decomposes to
   if (!options.interpret) {
     graph = fold(slice_first(graph));

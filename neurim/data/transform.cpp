@@ -66,7 +66,10 @@ void recolor(const Image& from, const std::array<std::uint8_t, 3>& background, I
   }
 }
 
-int scaled(int size, double ratio) { return std::max(1, static_cast<int>(std::lround(size * ratio))); }
+/// The whole number nearest to size * to / of, at least 1.
+int scaled(int size, int to, int of) {
+  return static_cast<int>(std::max<std::int64_t>(1, (std::int64_t{2} * size * to + of) / (std::int64_t{2} * of)));
+}
 
 }  // namespace
 
@@ -111,12 +114,18 @@ const Image& Transform::fit(Decoder& decoder, Random& random) {
   return fitted_;
 }
 
+const Image& Transform::upright(Decoder& decoder) {
+  decoder.read(decoded_);
+  return with_channels(decoded_);
+}
+
 Placement placement_of(const Preprocess& preprocess, int in_height, int in_width, CropAt at) {
   const int height = preprocess.height, width = preprocess.width;
   if (preprocess.resize == ResizeMode::squash) return {height, width, {0, 0, height, width}};
   if (preprocess.resize == ResizeMode::letterbox) {
-    const double ratio = std::min(static_cast<double>(height) / in_height, static_cast<double>(width) / in_width);
-    const int h = std::min(scaled(in_height, ratio), height), w = std::min(scaled(in_width, ratio), width);
+    const bool by_height = static_cast<std::int64_t>(height) * in_width <= static_cast<std::int64_t>(width) * in_height;
+    const int h = by_height ? height : std::min(scaled(in_height, width, in_width), height);
+    const int w = by_height ? std::min(scaled(in_width, height, in_height), width) : width;
     return {h, w, {0, 0, h, w}, (height - h) / 2, (width - w) / 2};
   }
   const ImageSize whole = preprocess.covering(in_height, in_width);

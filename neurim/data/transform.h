@@ -31,6 +31,10 @@ class Transform {
   /// that is decoded, and no larger than DecodeOptions::scaled asks for. The result lives until the next call.
   const Image& fit(Decoder& decoder, Random& random);
 
+  /// The whole image that `decoder` has opened, upright, in the model's channels and bits, of its own size. The result
+  /// lives until the next call.
+  const Image& upright(Decoder& decoder);
+
   /// The rest: changes, pose and normalising of a fitted image of preprocess.size(), by its bytes. Writes channels x
   /// height x width floats.
   void finish(const std::uint8_t* fitted, Random& random, float* out);

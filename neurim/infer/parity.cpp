@@ -7,14 +7,15 @@
 #include "neurim/base/json.h"
 #include "neurim/core/random.h"
 #include "neurim/data/loader.h"
+#include "neurim/data/transform.h"
 #include "neurim/train/train_options.h"
 
 namespace neurim {
 
 namespace {
 
-/// The probabilities of each sample, a row each; of a forecast its values.
-std::vector<std::vector<double>> answers(const Tensor& out, const ModelConfig& config) {
+/// The probabilities of each sample, a row each; of a forecast its values. `known`: the numbers are probabilities.
+std::vector<std::vector<double>> answers(const Tensor& out, const ModelConfig& config, bool known) {
   const std::vector<double> all = out.values<double>();
   const std::int64_t rows = out.size(0);
   const std::size_t width = rows == 0 ? 0 : all.size() / static_cast<std::size_t>(rows);
@@ -22,7 +23,8 @@ std::vector<std::vector<double>> answers(const Tensor& out, const ModelConfig& c
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
     std::vector<double> one(all.begin() + static_cast<std::ptrdiff_t>(row * width),
                             all.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
-    if (config.task() == TaskKind::classify || config.task() == TaskKind::language) {
+    if (known) {
+    } else if (config.task() == TaskKind::classify || config.task() == TaskKind::language) {
       const double top = *std::max_element(one.begin(), one.end());
       double sum = 0;
       for (double& value : one) sum += value = std::exp(value - top);
@@ -42,11 +44,12 @@ std::size_t top(const std::vector<double>& row) {
 /// Adds up what two models answer.
 class Comparison {
  public:
-  explicit Comparison(const ModelConfig& config) : config_(config) {}
+  /// `embedded`: the export gives probabilities.
+  Comparison(const ModelConfig& config, bool embedded) : config_(config), embedded_(embedded) {}
 
   /// Compares the answers to one batch; `labels` may be empty.
   void add(const Tensor& model, const Tensor& exported, std::span<const std::int64_t> labels, std::int64_t count) {
-    const auto a = answers(model, config_), b = answers(exported, config_);
+    const auto a = answers(model, config_, false), b = answers(exported, config_, embedded_);
     require(a.size() == b.size() && (a.empty() || a[0].size() == b[0].size()), "the model gives ", model.type(),
             ", and its export ", exported.type());
     for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
@@ -80,9 +83,14 @@ class Comparison {
 
  private:
   const ModelConfig& config_;
+  const bool embedded_;
   double same_ = 0, right_ = 0, exported_right_ = 0;
   bool labelled_ = false;
 };
+
+std::string of_images(std::int64_t count, const ParityImages& images) {
+  return text(plural(count, "image"), " of the split ", images.split, " of ", images.name);
+}
 
 /// Numbers as a model may meet them: pixels in [0, 1] scaled by its mean and std, values near 0 of series, characters
 /// of texts.
@@ -103,6 +111,72 @@ Tensor drawn(const ModelConfig& config, Random& random) {
                                                    : (random.uniform() - of_channel(p.mean)) / of_channel(p.std));
   }
   return Tensor::from(type.shape, values);
+}
+
+/// Images as a model takes them, and as an export does that has the preprocessing in it.
+class Images {
+ public:
+  explicit Images(const Preprocess& preprocess) : preprocess_(preprocess), transform_(preprocess) {}
+
+  /// f32(1,C,H,W) and u8(1,height,width,C).
+  std::pair<Tensor, Tensor> operator()(const StoredImage& stored) {
+    std::vector<float> pixels(preprocess_.size().values());
+    decoder_.open(stored, preprocess_.decoding());
+    transform_(decoder_, pixels.data());
+    decoder_.open(stored, preprocess_.decoding());
+    const Image& image = transform_.upright(decoder_);
+    Tensor whole = Tensor::empty({DType::u8, {1, image.height(), image.width(), image.channels()}});
+    whole.write(image.data());
+    return {Tensor::from(image_type(preprocess_, 1), pixels.data()), whole};
+  }
+
+  /// The same of a drawn image: 8 x 8 fields of one colour, from half the size that the network takes to twice it.
+  std::pair<Tensor, Tensor> drawn(Random& random) {
+    const auto side = [&](int taken) { return std::max(1, static_cast<int>(taken * random.uniform(0.5, 2))); };
+    Image image;
+    image.reshape({side(preprocess_.height), side(preprocess_.width), preprocess_.channels});
+    constexpr std::size_t fields = 8;
+    const auto channels = static_cast<std::size_t>(preprocess_.channels),
+               height = static_cast<std::size_t>(image.height()), width = static_cast<std::size_t>(image.width());
+    std::vector<std::uint8_t> colours(fields * fields * channels);
+    for (std::uint8_t& colour : colours) colour = static_cast<std::uint8_t>(random.below(256));
+    for (std::size_t y = 0; y < height; ++y)
+      for (std::size_t x = 0; x < width; ++x)
+        std::copy_n(&colours[(y * fields / height * fields + x * fields / width) * channels], channels,
+                    image.row(static_cast<int>(y)) + x * channels);
+    return (*this)({.bytes = std::as_bytes(std::span(image.data(), image.size().bytes())), .pixels = image.size()});
+  }
+
+ private:
+  const Preprocess preprocess_;
+  Transform transform_;
+  Decoder decoder_;
+};
+
+/// Compares an export that has the preprocessing in it.
+Parity embedded_parity(const Checkpoint& checkpoint, const InferenceSession& exported,
+                       const std::optional<ParityImages>& images) {
+  const InferenceSession model(checkpoint);
+  Comparison comparison(checkpoint.config, true);
+  Images both(checkpoint.config.preprocess);
+  const auto add = [&](const std::pair<Tensor, Tensor>& in, std::span<const std::int64_t> labels) {
+    comparison.add(model.run(Tensors{in.first})[0], exported.run(Tensors{in.second})[0], labels, 1);
+  };
+  if (!images) {
+    Random random(0);
+    for (std::int64_t i = 0; i < kDrawnParityInputs; ++i) add(both.drawn(random), {});
+    return comparison.finish(text(kDrawnParityInputs, " images of several sizes, drawn with seed 0"));
+  }
+  const std::int64_t count = std::min(kMostParityImages, images->dataset.size(images->split));
+  std::vector<std::byte> buffer;
+  for (std::int64_t i = 0; i < count; ++i)
+    naming([&] { return images->dataset.name(images->split, i); },
+           [&] {
+             const std::int64_t label = images->dataset.label(images->split, i);
+             const auto in = both(images->dataset.read(images->split, i, buffer));
+             checkpoint.config.multi_label() ? add(in, {}) : add(in, {&label, 1});
+           });
+  return comparison.finish(of_images(comparison.result.samples, *images));
 }
 
 }  // namespace
@@ -146,9 +220,10 @@ std::optional<ParityImages> parity_images(const Checkpoint& checkpoint, const st
 
 Parity parity_of(const Checkpoint& checkpoint, const InferenceSession& exported,
                  const std::optional<ParityImages>& images) {
+  if (exported.inputs()[0].element == OnnxElement::u8) return embedded_parity(checkpoint, exported, images);
   const ModelConfig& config = checkpoint.config;
   const InferenceSession model(checkpoint);
-  Comparison comparison(config);
+  Comparison comparison(config, false);
   if (!images) {
     Random random(0);
     for (std::int64_t i = 0; i < kDrawnParityInputs; ++i) {
@@ -164,8 +239,7 @@ Parity parity_of(const Checkpoint& checkpoint, const InferenceSession& exported,
     const Tensor in = Tensor::from(image_type(config.preprocess, 1), batch.images.data());
     comparison.add(model.run(Tensors{in})[0], exported.run(Tensors{in})[0], batch.labels, 1);
   }
-  return comparison.finish(
-      text(plural(comparison.result.samples, "image"), " of the split ", images->split, " of ", images->name));
+  return comparison.finish(of_images(comparison.result.samples, *images));
 }
 
 }  // namespace neurim

@@ -38,7 +38,8 @@ inline constexpr std::int64_t kMostParityImages = 200,  ///< of a data set
 /// Error(data) for given data that do not fit.
 std::optional<ParityImages> parity_images(const Checkpoint& checkpoint, const std::string& data, std::string& note);
 
-/// Runs both on the images, or on inputs drawn with seed 0. Throws Error(data) where an image cannot be read.
+/// Runs both on the images, or on inputs drawn with seed 0; an export that has the preprocessing in it gets images as
+/// they are decoded, drawn ones of several sizes. Throws Error(data) where an image cannot be read.
 Parity parity_of(const Checkpoint& checkpoint, const InferenceSession& exported,
                  const std::optional<ParityImages>& images = {});
 

@@ -10,15 +10,68 @@
 
 namespace neurim {
 
-struct InferenceSession::State {
-  std::vector<OnnxPort> inputs, outputs;
-  std::function<OnnxValues(const OnnxValues&)> call;  ///< in a trace or at once
-  std::optional<Compiled> compiled;
+namespace {
 
-  std::mutex mutex;  ///< of what follows
-  /// Signatures that run op by op, and why.
-  std::vector<std::pair<Types, std::string>> eager;
-  std::vector<OnnxElement> elements;  ///< of the outputs, as a trace found them
+PlanOptions frozen(PlanOptions options) {
+  options.freeze = true;
+  return options;
+}
+
+OnnxPort port_of(const Function::Port& port) {
+  return {.name = port.name, .element = onnx_element(port.type.dtype), .shape = port.type.shape};
+}
+
+}  // namespace
+
+/// A function of values with its plans.
+struct InferenceSession::Stage {
+  using Call = std::function<OnnxValues(const OnnxValues&)>;
+
+  Stage(std::vector<OnnxPort> in, std::vector<OnnxPort> out, Call function, const PlanOptions& options,
+        std::size_t most_plans)
+      : inputs(std::move(in)),
+        outputs(std::move(out)),
+        call(std::move(function)),
+        compiled([this](const Tensors& traced_in) { return traced(traced_in); }, frozen(options), most_plans) {}
+
+  std::string eager_because(const Types& types) {
+    if (std::string known = reason(types); !known.empty()) return known;
+    try {
+      compiled.plan_for(types);
+      return "";
+    } catch (const OnnxNeedsData& why) {
+      set_eager(types, why.what());
+      return why.what();
+    }
+  }
+
+  Types output_types(const Types& types) {
+    Types out;
+    if (eager_because(types).empty())
+      for (const Tensor& tensor : compiled.plan_for(types).outputs()) out.push_back(tensor.type());
+    return out;
+  }
+
+  OnnxValues run(const OnnxValues& in) {
+    Tensors tensors;
+    Types types;
+    for (const OnnxValue& value : in) {
+      if (!value.is_tensor()) return call(in);
+      tensors.push_back(value.tensor());
+      types.push_back(value.tensor().type());
+    }
+    if (!eager_because(types).empty()) return call(in);
+    const Tensors out = compiled(tensors);
+    const std::lock_guard lock(mutex);
+    OnnxValues values;
+    for (std::size_t i = 0; i < out.size(); ++i) values.push_back({out[i], elements[i]});
+    return values;
+  }
+
+  const std::vector<OnnxPort> inputs, outputs;
+
+ private:
+  static constexpr std::size_t kMostEager = 64;
 
   std::string reason(const Types& types) {
     const std::lock_guard lock(mutex);
@@ -30,7 +83,6 @@ struct InferenceSession::State {
     if (eager.size() == kMostEager) eager.erase(eager.begin());
     eager.emplace_back(types, std::move(why));
   }
-  static constexpr std::size_t kMostEager = 64;
 
   /// The function that is planned: of tensors alone.
   Tensors traced(const Tensors& in) {
@@ -49,98 +101,84 @@ struct InferenceSession::State {
     elements = std::move(found);
     return out;
   }
+
+  const Call call;  ///< in a trace or at once
+  Compiled compiled;
+
+  std::mutex mutex;  ///< of what follows
+  /// Signatures that run op by op, and why.
+  std::vector<std::pair<Types, std::string>> eager;
+  std::vector<OnnxElement> elements;  ///< of the outputs, as a trace found them
 };
 
-namespace {
-
-PlanOptions frozen(PlanOptions options) {
-  options.freeze = true;
-  return options;
-}
-
-OnnxPort port_of(const Function::Port& port) {
-  return {.name = port.name, .element = onnx_element(port.type.dtype), .shape = port.type.shape};
-}
-
-}  // namespace
-
 InferenceSession::InferenceSession(OnnxModel model, const PlanOptions& options, std::size_t most_plans)
-    : state_(std::make_shared<State>()) {
-  state_->inputs = model.inputs(), state_->outputs = model.outputs();
-  state_->call = [model = std::move(model)](const OnnxValues& in) { return model(in); };
-  state_->compiled.emplace([state = state_.get()](const Tensors& in) { return state->traced(in); }, frozen(options),
-                           most_plans);
-}
+    : stages_{std::make_shared<Stage>(
+          model.inputs(), model.outputs(), [model](const OnnxValues& in) { return model(in); }, options, most_plans)} {}
 
-InferenceSession::InferenceSession(Function function, const PlanOptions& options, std::size_t most_plans)
-    : state_(std::make_shared<State>()) {
-  for (const Function::Port& port : function.input_ports()) state_->inputs.push_back(port_of(port));
-  for (const Function::Port& port : function.output_ports()) state_->outputs.push_back(port_of(port));
-  state_->call = [function = std::move(function)](const OnnxValues& in) {
+InferenceSession::InferenceSession(Function function, const PlanOptions& options, std::size_t most_plans) {
+  std::vector<OnnxPort> inputs, outputs;
+  for (const Function::Port& port : function.input_ports()) inputs.push_back(port_of(port));
+  for (const Function::Port& port : function.output_ports()) outputs.push_back(port_of(port));
+  const auto call = [function = std::move(function)](const OnnxValues& in) {
     Tensors tensors;
     for (const OnnxValue& value : in) tensors.push_back(value.tensor());
     const Tensors out = function(tensors);
     return OnnxValues(out.begin(), out.end());
   };
-  state_->compiled.emplace([state = state_.get()](const Tensors& in) { return state->traced(in); }, frozen(options),
-                           most_plans);
+  stages_.push_back(std::make_shared<Stage>(std::move(inputs), std::move(outputs), call, options, most_plans));
 }
 
-InferenceSession::InferenceSession(const Checkpoint& checkpoint, const PlanOptions& options, std::size_t most_plans)
-    : state_(std::make_shared<State>()) {
+InferenceSession::InferenceSession(const Checkpoint& checkpoint, const PlanOptions& options, std::size_t most_plans) {
   const Type input = input_type(checkpoint.config, Dim::symbol("batch"), Dim::symbol("time"));
-  state_->inputs = {port_of({"input", input})};
-  state_->outputs = {
-      {.name = checkpoint.config.task() == TaskKind::forecast ? "forecast" : "logits", .element = OnnxElement::f32}};
-  state_->call = [model = checkpoint.model](const OnnxValues& in) {
+  const OnnxPort output{.name = checkpoint.config.task() == TaskKind::forecast ? "forecast" : "logits",
+                        .element = OnnxElement::f32};
+  const auto call = [model = checkpoint.model](const OnnxValues& in) {
     require(in.size() == 1, "the model takes one input, got ", in.size());
     return OnnxValues{model(in[0].tensor())};
   };
-  PlanOptions own = frozen(options);
+  PlanOptions own = options;
   own.device = device_of(checkpoint.model);
-  state_->compiled.emplace([state = state_.get()](const Tensors& in) { return state->traced(in); }, own, most_plans);
+  stages_.push_back(
+      std::make_shared<Stage>(std::vector{port_of({"input", input})}, std::vector{output}, call, own, most_plans));
 }
 
 InferenceSession InferenceSession::open(const fs::path& path, const PlanOptions& options, std::size_t most_plans) {
-  if (is_onnx_file(path)) return InferenceSession(OnnxModel::open(path), options, most_plans);
-  return InferenceSession(load_checkpoint(path), options, most_plans);
+  if (!is_onnx_file(path)) return InferenceSession(load_checkpoint(path), options, most_plans);
+  const OnnxModel network = OnnxModel::open(path, {.part = OnnxPart::network});
+  InferenceSession session(network, options, most_plans);
+  if (network.metadata().count(std::string(kOnnxPixels)) == 0) return session;
+  PlanOptions exact = options;
+  exact.compute_dtype = DType::f32;  // pixels that are rounded in 16 bits would be others
+  InferenceSession all(OnnxModel::open(path, {.part = OnnxPart::preprocess}), exact, most_plans);
+  all.stages_.push_back(session.stages_[0]);
+  return all;
 }
 
-const std::vector<OnnxPort>& InferenceSession::inputs() const { return state_->inputs; }
-const std::vector<OnnxPort>& InferenceSession::outputs() const { return state_->outputs; }
+const std::vector<OnnxPort>& InferenceSession::inputs() const { return stages_.front()->inputs; }
+const std::vector<OnnxPort>& InferenceSession::outputs() const { return stages_.back()->outputs; }
 
 std::string InferenceSession::eager_because(const Types& inputs) const {
-  if (std::string known = state_->reason(inputs); !known.empty()) return known;
-  try {
-    state_->compiled->plan_for(inputs);
-    return "";
-  } catch (const OnnxNeedsData& why) {
-    state_->set_eager(inputs, why.what());
-    return why.what();
+  Types types = inputs;
+  for (const auto& stage : stages_) {
+    if (std::string why = stage->eager_because(types); !why.empty()) return why;
+    types = stage->output_types(types);
   }
+  return "";
 }
 
 Types InferenceSession::output_types(const Types& inputs) const {
-  Types types;
-  if (eager_because(inputs).empty())
-    for (const Tensor& out : state_->compiled->plan_for(inputs).outputs()) types.push_back(out.type());
+  Types types = inputs;
+  for (const auto& stage : stages_) {
+    types = stage->output_types(types);
+    if (types.empty()) break;
+  }
   return types;
 }
 
 OnnxValues InferenceSession::run(const OnnxValues& in) const {
-  require(in.size() == state_->inputs.size(), "the model takes ", state_->inputs.size(), " inputs, got ", in.size());
-  Tensors tensors;
-  Types types;
-  for (const OnnxValue& value : in) {
-    if (!value.is_tensor()) return state_->call(in);
-    tensors.push_back(value.tensor());
-    types.push_back(value.tensor().type());
-  }
-  if (!eager_because(types).empty()) return state_->call(in);
-  const Tensors out = (*state_->compiled)(tensors);
-  const std::lock_guard lock(state_->mutex);
-  OnnxValues values;
-  for (std::size_t i = 0; i < out.size(); ++i) values.push_back({out[i], state_->elements[i]});
+  require(in.size() == inputs().size(), "the model takes ", inputs().size(), " inputs, got ", in.size());
+  OnnxValues values = in;
+  for (const auto& stage : stages_) values = stage->run(values);
   return values;
 }
 

@@ -39,8 +39,9 @@ class InferenceSession {
   Types output_types(const Types& inputs) const;
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  struct Stage;
+
+  std::vector<std::shared_ptr<Stage>> stages_;  // the outputs of each are the inputs of the next
 };
 
 }  // namespace neurim

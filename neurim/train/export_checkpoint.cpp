@@ -6,6 +6,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/json.h"
 #include "neurim/model/state.h"
+#include "neurim/train/onnx_preprocess.h"
 
 namespace neurim {
 
@@ -48,7 +49,8 @@ Function function_of(const Checkpoint& checkpoint, bool dynamic) {
                         device_of(checkpoint.model));
 }
 
-OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options) {
+OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options,
+                   ExportedPreprocess preprocess) {
   const ModelConfig& config = checkpoint.config;
   const Preprocess& p = config.preprocess;
   options.metadata = {{"task", names_of(config.task()).task}, {"model", config.model}};
@@ -66,11 +68,14 @@ OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExpor
   }
   if (config.multi_label()) options.metadata["thresholds"] = JsonText(config.thresholds).line();
   if (!std::isnan(config.reject_threshold)) options.metadata["reject_threshold"] = text(config.reject_threshold);
+  if (preprocess == ExportedPreprocess::embedded)
+    options.frame = preprocess_frame(config, options.dynamic_batch ? Dim::symbol("batch") : Dim(1));
   return onnx_of(function_of(checkpoint, options.dynamic_batch), path, options);
 }
 
-OnnxExport export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options) {
-  const OnnxExport files = onnx_of(checkpoint, path, options);
+OnnxExport export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options,
+                             ExportedPreprocess preprocess) {
+  const OnnxExport files = onnx_of(checkpoint, path, options, preprocess);
   write_below_new_folders(path, [&] { files.write(); });
   return files;
 }

@@ -15,12 +15,17 @@ fs::path export_path(const Checkpoint& checkpoint, std::string_view ending);
 /// else 1 and the window of training. The metadata are those of the weights file.
 Function function_of(const Checkpoint& checkpoint, bool dynamic = true);
 
-/// Describes the ONNX file of that path, of the same inputs and outputs, with class names, preprocessing and thresholds
-/// in its metadata.
-OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options = {});
+/// Whether an ONNX file of a classifier has its preprocessing in it: see preprocess_frame.
+enum class ExportedPreprocess : std::uint8_t { external, embedded };
+
+/// Describes the ONNX file of that path, of the same inputs and outputs or those of preprocess_frame, with class names,
+/// preprocessing and thresholds in its metadata.
+OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options = {},
+                   ExportedPreprocess preprocess = ExportedPreprocess::external);
 
 /// Writes the file and the folders above it. Returns what was written.
-OnnxExport export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options = {});
+OnnxExport export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options = {},
+                             ExportedPreprocess preprocess = ExportedPreprocess::external);
 /// The same of a function file.
 void export_function(const Checkpoint& checkpoint, const fs::path& path, bool dynamic = true);
 

@@ -147,13 +147,14 @@ auto reading(const std::string& name, const Read& read) {
 bool is_onnx_file(const fs::path& path) { return lower(path.extension().string()) == ".onnx"; }
 
 Checkpoint load_onnx_checkpoint(const fs::path& path) {
-  const OnnxModel onnx = OnnxModel::open(path);
+  const OnnxModel onnx = OnnxModel::open(path, {.part = OnnxPart::network});
   return reading(path.string(), [&] { return loaded(path, onnx); });
 }
 
 Model trainable_onnx(const fs::path& path, std::int64_t classes, std::uint64_t seed,
                      const std::optional<InputSize>& imgsz) {
-  const OnnxModel onnx = OnnxModel::open(path, OnnxTraining{.classes = classes, .seed = seed});
+  const OnnxModel onnx = OnnxModel::open(
+      path, {.training = OnnxTraining{.classes = classes, .seed = seed}, .part = OnnxPart::network});
   return reading(path.string(), [&] {
     if (onnx.weights().empty()) fail(Fault::data, "has no weights to learn: its layers read no floating initializers");
     ModelConfig config;
@@ -177,7 +178,7 @@ bool is_onnx_source(const std::string& source) { return starts_with(source, kSou
 
 Model model_of_onnx_source(const std::string& source, const ModelConfig& config) {
   const OnnxModel onnx = OnnxModel::parse(from_base64(std::string_view(source).substr(kSource.size())), {},
-                                          OnnxTraining{});
+                                          {.training = OnnxTraining{}, .part = OnnxPart::network});
   const Preprocess& p = config.preprocess;
   Model model = described(OnnxLayer(onnx, {p.channels, p.height, p.width}), config.model, p);
   model.source = source;

@@ -1,4 +1,5 @@
-"""Trains networks with the command, exports them, and has ONNX Runtime agree with `neurim run` on every image tried.
+"""Trains networks with the command, exports them, and has ONNX Runtime agree on every image tried: with `neurim run`, and of exports
+that have the preprocessing in them with `neurim predict`.
 
 ctest sets NEURIM_BUILD. With NEURIM_DATA the images are all of Fashion-MNIST's test set, else noisy stripes.
 Exit code 77: not here.
@@ -15,6 +16,7 @@ try:
     import numpy as np
     import onnx
     import onnxruntime
+    from PIL import Image
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -53,7 +55,7 @@ class Export(unittest.TestCase):
             learnt = root / "stripes" if learns_stripes else seen
             command("train", f"data={learnt}", f"model={model}", "epochs=1", f"imgsz={size}", f"project={root}", "name=run", "augment=false",
                     "--quiet")
-            exported = json.loads(command("export", root / "run", "--json").splitlines()[-1])["path"]
+            exported = json.loads(command("export", root / "run", "preprocess=external", "--json").splitlines()[-1])["path"]
             onnx.checker.check_model(exported, full_check=True)
             session = onnxruntime.InferenceSession(exported, providers=["CPUExecutionProvider"])
             said = json.loads(session.get_modelmeta().custom_metadata_map["preprocess"])
@@ -82,6 +84,38 @@ class Export(unittest.TestCase):
 
     def test_a_network_with_batch_norm(self):
         self.agree("resnet20", 32, learns_stripes=True)  # in seconds
+
+    def test_preprocessing_in_the_file(self):
+        """Images of many sizes, and every way to resize them."""
+        chance = np.random.default_rng(2)
+        with tempfile.TemporaryDirectory() as home:
+            root = Path(home)
+            for label in range(3):
+                (root / "photos" / str(label)).mkdir(parents=True)
+                for number in range(24):
+                    height, width = chance.integers(9, 300, 2)
+                    coarse = chance.integers(0, 166, (5, 5, 3)).astype(np.uint8)
+                    image = np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)).copy()
+                    image[..., label] += 90
+                    Image.fromarray(image).save(root / "photos" / str(label) / f"{number}.png")
+            for way in (["crop_pct=0.875"], ["resize=letterbox"], ["resize=squash", "interpolation=bicubic"], ["interpolation=bicubic"]):
+                run = root / "run"
+                command("train", f"data={root}/photos", "model=resnet20", "in_chans=3", "epochs=1", "imgsz=32x48", f"project={root}", "name=run",
+                        "exist_ok=true", "--quiet", *way)
+                exported = json.loads(command("export", run, "--json").splitlines()[-1])["path"]
+                onnx.checker.check_model(exported, full_check=True)
+                session = onnxruntime.InferenceSession(exported, providers=["CPUExecutionProvider"])
+                said = [json.loads(line) for line in command("predict", run, root / "photos", "topk=3", "--json").splitlines()]
+                said = [event for event in said if event["event"] == "prediction"]
+                self.assertEqual(len(said), 72)
+                largest = 0.0
+                for event in said:
+                    ours = {row["index"]: row["prob"] for row in event["predictions"]}
+                    (theirs,) = session.run(None, {"image": np.asarray(Image.open(event["path"]))[None]})
+                    self.assertEqual(int(theirs[0].argmax()), event["predictions"][0]["index"], event["path"])
+                    largest = max(largest, *(abs(float(theirs[0][i]) - share) for i, share in ours.items()))
+                print(json.dumps({"way": way, "pictures": len(said), "largest_difference": largest}))
+                self.assertLessEqual(largest, 1e-3)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 #include "neurim/model/onnx/export.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "neurim/base/error.h"
 #include "neurim/base/writable.h"
+#include "neurim/compile/passes.h"
 #include "neurim/graph/trace.h"
+#include "neurim/model/onnx/model.h"
 #include "neurim/model/onnx/writer.h"
 
 namespace neurim {
@@ -44,7 +47,8 @@ void fold_constants(Graph& graph) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       Graph::Value& value = graph.values[node.out[i]];
       value.captured = out[i];
-      value.name = text(node.where, node.where.empty() ? "" : "/", node.op->name());
+      value.name = node.op->name() == "cast" ? graph.values[node.in[0]].name
+                                             : text(node.where, node.where.empty() ? "" : "/", node.op->name());
     }
     return true;
   };
@@ -54,13 +58,14 @@ void fold_constants(Graph& graph) {
 /// Writes a graph.
 class Export {
  public:
-  Export(const Graph& graph, std::int64_t opset) : graph_(graph), file_(opset), names_(graph.values.size()) {}
+  Export(const Graph& graph, const OnnxExportOptions& options)
+      : graph_(graph), options_(options), file_(options.opset), names_(graph.values.size()) {}
 
   void inputs() {
+    if (options_.frame) return framed_input(*options_.frame);
     for (const int v : graph_.inputs) {
       name(v) = value(v).name;
-      file_.reserve(name(v));
-      file_.input(name(v), value(v).type);
+      input({name(v), value(v).type});
     }
   }
 
@@ -83,6 +88,7 @@ class Export {
   }
 
   void outputs(const std::vector<std::string>& outputs) {
+    if (options_.frame) return framed_output(*options_.frame);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const int v = graph_.outputs[i];
       if (name(v) != outputs[i]) {  // an input, a constant, or a value that is an output twice
@@ -93,11 +99,11 @@ class Export {
     }
   }
 
-  OnnxExport finish(const fs::path& path, const OnnxExportOptions& options) {
+  OnnxExport finish(const fs::path& path) {
     file_.drop_unread();
-    file_.metadata(options.metadata);
+    file_.metadata(options_.metadata);
     OnnxExport files{path, {}, {}};
-    if (file_.size() > options.most_bytes) files.data = file_.take_data(files.data_path().filename().string());
+    if (file_.size() > options_.most_bytes) files.data = file_.take_data(files.data_path().filename().string());
     require(file_.size() <= kMostOnnxBytes, "onnx: ", path.string(), " would be of ", file_.size(),
             " bytes, but an ONNX file holds at most ", kMostOnnxBytes, "; export a smaller model");
     files.model = file_.bytes();
@@ -107,6 +113,27 @@ class Export {
  private:
   const Graph::Value& value(int v) const { return graph_.values[v]; }
   std::string& name(int v) { return names_[v]; }
+
+  void input(const Function::Port& port) {
+    file_.reserve(port.name);
+    file_.input(port.name, port.type);
+  }
+
+  void framed_input(const OnnxFrame& frame) {
+    NEURIM_ASSERT(graph_.inputs.size() == 1 && graph_.outputs.size() == 1);
+    input(frame.input);
+    file_.reserve(frame.output.name);
+    const int v = graph_.inputs[0];
+    name(v) = frame.before(file_, frame.input.name);
+    file_.describe(name(v), value(v).type);
+    file_.metadata({{std::string(kOnnxPixels), name(v)}});
+  }
+
+  void framed_output(const OnnxFrame& frame) {
+    frame.after(file_, name(graph_.outputs[0]));
+    file_.rename_last(frame.output.name);
+    file_.output(frame.output.name, frame.output.type);
+  }
 
   void node(std::size_t n, const std::string& output_name) {
     const Graph::Node& node = graph_.nodes[n];
@@ -132,6 +159,7 @@ class Export {
   }
 
   const Graph& graph_;
+  const OnnxExportOptions& options_;
   OnnxWriter file_;
   std::vector<std::string> names_;  // of the values in the file
 };
@@ -165,14 +193,19 @@ void OnnxExport::write() const {
 
 OnnxExport onnx_of(const Function& function, const fs::path& path, const OnnxExportOptions& options) {
   const Untraced untraced;
+  require(options.dtype == DType::f32 || options.dtype == DType::f16 || options.dtype == DType::bf16,
+          "onnx: values are f32, f16 or bf16, not ", options.dtype);
+  require(options.dtype != DType::bf16 || options.opset >= kBf16Opset, "onnx: bf16 needs opset ", kBf16Opset,
+          ", whose convolutions and poolings are the first to take it, not ", options.opset);
   Graph graph = in_onnx_ops(function.graph, options.opset);
+  if (options.dtype != DType::f32) graph = computed_in(graph, options.dtype, std::array{DType::f32});
   fold_constants(graph);
-  Export file(graph, options.opset);
+  Export file(graph, options);
   file.inputs();
   file.constants(function.outputs);
   file.nodes(function.outputs);
   file.outputs(function.outputs);
-  return file.finish(path, options);
+  return file.finish(path);
 }
 
 OnnxExport onnx_of(const std::function<Tensors(Tensors)>& function, std::vector<Function::Port> inputs,

@@ -3,17 +3,31 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "neurim/base/file.h"
 #include "neurim/function/function.h"
+#include "neurim/graph/onnx.h"
 #include "neurim/model/model.h"
 
 namespace neurim {
 
 /// What an ONNX file holds at most: a megabyte less than the 2 GiB that protobuf's readers refuse.
 inline constexpr std::size_t kMostOnnxBytes = (std::size_t{1} << 31) - (std::size_t{1} << 20);
+
+/// What stands in a file before and after a function of one input and one output. The metadata of the file say under
+/// kOnnxPixels which value the function reads.
+struct OnnxFrame {
+  Function::Port input, output;  ///< of the file
+  /// Adds the nodes that make what the function reads of the file's input, and gives the name of their result.
+  std::function<std::string(OnnxFile&, const std::string& input)> before;
+  /// The same of the file's output.
+  std::function<std::string(OnnxFile&, const std::string& result)> after;
+};
+
+inline constexpr std::int64_t kBf16Opset = 22;  ///< the first whose convolutions and poolings take bf16
 
 /// How a model is written.
 struct OnnxExportOptions {
@@ -24,6 +38,9 @@ struct OnnxExportOptions {
   std::map<std::string, std::string> metadata;  ///< written as metadata_props: "names", "imgsz", …
   Shape image;                                  ///< (C,H,W); empty: what the model was made for
   std::size_t most_bytes = kMostOnnxBytes;      ///< of the file; weights that do not fit go beside it: see OnnxExport
+  std::optional<OnnxFrame> frame = {};          ///< around the function
+  /// f16, or bf16 from kBf16Opset on: weights and all that is computed are of this type; inputs and outputs stay f32.
+  DType dtype = DType::f32;
 };
 
 /// Writes the inference graph of the model with its weights, atomically (see OnnxExport::write): input "input" f32

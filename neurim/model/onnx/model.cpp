@@ -9,6 +9,7 @@
 #include "neurim/base/error.h"
 #include "neurim/graph/trace.h"
 #include "neurim/graph/value.h"
+#include "neurim/model/onnx/part.h"
 #include "neurim/model/onnx/training.h"
 #include "onnx/onnx-data.pb.h"
 
@@ -470,8 +471,18 @@ void check_input(const OnnxPort& port, const OnnxValue& value) {
     require_fit((*port.shape)[axis].symbolic() || value.shape()[axis] == (*port.shape)[axis]);
 }
 
-std::shared_ptr<OnnxProgram> parsed(std::string_view bytes, const fs::path& folder,
-                                    const std::optional<OnnxTraining>& training) {
+/// Takes away what of the graph is no part of the model.
+void keep_part(OnnxProgram& program, OnnxPart part) {
+  const auto found = program.metadata.find(std::string(kOnnxPixels));
+  if (part == OnnxPart::whole || found == program.metadata.end()) return;
+  onnx::GraphProto& graph = *program.proto.mutable_graph();
+  if (graph.input_size() == 1 && graph.input(0).name() == found->second)  // it is the network alone
+    return void(program.metadata.erase(found));
+  part == OnnxPart::network ? keep_from(graph, found->second) : keep_until(graph, found->second);
+}
+
+std::shared_ptr<OnnxProgram> parsed(std::string_view bytes, const fs::path& folder, const OnnxReading& reading) {
+  const std::optional<OnnxTraining>& training = reading.training;
   auto program = std::make_shared<OnnxProgram>();
   onnx::ModelProto& proto = program->proto;
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
@@ -482,6 +493,7 @@ std::shared_ptr<OnnxProgram> parsed(std::string_view bytes, const fs::path& fold
   program->opsets = opsets_of(proto.opset_import());
   if (program->opsets.empty()) program->opsets[""] = 1;  // IR versions before 3 do not say it
   for (const auto& entry : proto.metadata_props()) program->metadata[entry.key()] = entry.value();
+  keep_part(*program, reading.part);
   std::vector<OnnxWeight> wanted;
   if (training) {
     replace_head(*proto.mutable_graph(), *training);
@@ -522,20 +534,19 @@ void append(std::string& out, const OnnxPort& port) {
   if (port.shape) append(out, *port.shape);
 }
 
-OnnxModel OnnxModel::open(const fs::path& path, const std::optional<OnnxTraining>& training) {
+OnnxModel OnnxModel::open(const fs::path& path, const OnnxReading& reading) {
   return naming([&] { return path.string(); },
                 [&] {
                   const MappedFile file(path);
                   return parse({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()},
-                               path.parent_path(), training);
+                               path.parent_path(), reading);
                 });
 }
 
-OnnxModel OnnxModel::parse(std::string_view bytes, const fs::path& folder,
-                           const std::optional<OnnxTraining>& training) {
+OnnxModel OnnxModel::parse(std::string_view bytes, const fs::path& folder, const OnnxReading& reading) {
   OnnxModel model;
   try {
-    model.program_ = parsed(bytes, folder, training);
+    model.program_ = parsed(bytes, folder, reading);
   } catch (const Error& error) {
     if (error.fault() == Fault::resource) throw;
     fail(Fault::data, error.what());

@@ -28,6 +28,22 @@ struct OnnxTraining {
   std::uint64_t seed = 0;  ///< of these weights
 };
 
+/// The key of the metadata that names the value of a file where its preprocessing ends and the network begins.
+inline constexpr std::string_view kOnnxPixels = "pixels";
+
+/// A part of a file.
+enum class OnnxPart : std::uint8_t {
+  whole,
+  preprocess,  ///< up to the value that kOnnxPixels names; nothing of a file that names none
+  network,     ///< from there on; the whole of a file that names none
+};
+
+/// How a file is read.
+struct OnnxReading {
+  std::optional<OnnxTraining> training = {};  ///< where it is to be trained
+  OnnxPart part = OnnxPart::whole;            ///< what of it is the model
+};
+
 /// A weight of a model that was read for training.
 struct OnnxWeight {
   std::string name;    ///< of the initializer
@@ -40,12 +56,11 @@ class OnnxModel {
  public:
   /// Reads the file and the files with data beside it. Throws Error(data): what is damaged, or the unsupported
   /// operators and the nodes that have them.
-  static OnnxModel open(const fs::path& path, const std::optional<OnnxTraining>& training = {});
+  static OnnxModel open(const fs::path& path, const OnnxReading& reading = {});
   /// The same of the bytes of a file; `folder` is where files with data lie. Of a model for training the floating
   /// initializers that layers read as weights are no constants. Throws Error(data) too where its last layer is not
   /// found.
-  static OnnxModel parse(std::string_view bytes, const fs::path& folder = {},
-                         const std::optional<OnnxTraining>& training = {});
+  static OnnxModel parse(std::string_view bytes, const fs::path& folder = {}, const OnnxReading& reading = {});
 
   const std::vector<OnnxPort>& inputs() const;                 ///< without those that are initializers
   const std::vector<OnnxPort>& outputs() const;                ///< in the order of the file

@@ -106,6 +106,11 @@ void OnnxWriter::output(const std::string& name, const Type& type) {
   set_type(*file_->model.mutable_graph()->add_output(), name, type);
 }
 
+void OnnxWriter::describe(const std::string& name, const Type& type) {
+  set_type(*file_->model.mutable_graph()->add_value_info(), name, type);
+  for (int axis = 0; axis < type.shape.rank(); ++axis) symbols_[text(type.shape[axis])] = {name, axis};
+}
+
 std::string OnnxWriter::node(std::string_view type, const std::vector<std::string>& in,
                              const OnnxAttributes& attributes, std::string_view wish) {
   return node(type, in, attributes, wish, 1)[0];

@@ -25,6 +25,8 @@ class OnnxWriter final : public OnnxFile {
   std::string fresh(std::string_view wish);
   void input(const std::string& name, const Type& type);
   void output(const std::string& name, const Type& type);
+  /// The type of a value in between, of which sizes that are symbols are taken from here on.
+  void describe(const std::string& name, const Type& type);
 
   /// Adds a node with `outputs` outputs, whose names it returns: fresh ones. One of constants alone becomes a constant,
   /// where it is known what it gives.
