@@ -59,12 +59,17 @@ Isa isa() {
 #if defined(__x86_64__)
 /// Whether instructions that not all machines of Isa::avx512 have are asked for.
 static bool beyond_avx512() { return isa() == Isa::avx512 && !environment("NEURIM_ISA"); }
+/// Whether the processor's leaf 7 has all these bits in edx: of what compilers' own functions do not all know.
+static bool processor_has(unsigned bits) {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & bits) == bits;
+}
 bool has_bf16() {
   static const bool known = beyond_avx512() && __builtin_cpu_supports("avx512bf16");
   return known;
 }
 bool has_f16() {
-  static const bool known = beyond_avx512() && __builtin_cpu_supports("avx512fp16");
+  static const bool known = beyond_avx512() && processor_has(1u << 23);
   return known;
 }
 bool has_vnni() {
@@ -76,15 +81,9 @@ static bool tiles_allowed() {
   constexpr int kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(2)
   return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
-/// Whether the processor has AMX's tiles with both products: by its leaf 7, as compilers' own functions do not all
-/// know.
-static bool processor_has_tiles() {
-  constexpr unsigned kTiles = 1u << 24, kBytes = 1u << 25, kBf16 = 1u << 22, kAll = kTiles | kBytes | kBf16;
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kAll) == kAll;
-}
 bool has_tiles() {
-  static const bool known = beyond_avx512() && processor_has_tiles() && tiles_allowed();
+  constexpr unsigned kTiles = 1u << 24, kBytes = 1u << 25, kBf16 = 1u << 22;
+  static const bool known = beyond_avx512() && processor_has(kTiles | kBytes | kBf16) && tiles_allowed();
   return known;
 }
 #else
