@@ -116,6 +116,14 @@ struct InfoOptions {
   }
 };
 
+/// The first names of a list, and how many more there are.
+std::string few_of(std::vector<std::string> names) {
+  constexpr std::size_t few = 20;
+  const std::size_t more = names.size() > few ? names.size() - few : 0;
+  names.resize(names.size() - more);
+  return text(join(names, ", "), more > 0 ? text(", … and ", more, " more") : "");
+}
+
 /// Prints the model's size, input and classes.
 void show_model(const Checkpoint& checkpoint, const Type& inputs, std::int64_t parameters, Console& console) {
   const TaskKind task = checkpoint.config.task();
@@ -127,7 +135,7 @@ void show_model(const Checkpoint& checkpoint, const Type& inputs, std::int64_t p
   if (task == TaskKind::forecast)
     console.print(text("  columns: ", join(checkpoint.config.sequence->columns, ", ")));
   else if (!checkpoint.config.class_names.empty() && task != TaskKind::language)
-    console.print(text("  classes: ", join(checkpoint.config.class_names, ", ")));
+    console.print(text("  classes: ", few_of(checkpoint.config.class_names)));
 }
 
 /// Makes the plan and prints its tasks.

@@ -1,6 +1,8 @@
 #include "neurim/model/onnx/model.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <limits>
 #include <set>
 #include <unordered_map>
@@ -280,6 +282,15 @@ struct Frame {
 OnnxValues run_graph(const OnnxProgram& program, const onnx::GraphProto& graph, const OnnxValues& in,
                      const Frame* outer, const Opsets& opsets, const std::vector<OnnxWeight>& weights = {});
 
+/// The number whose nearest f32 stands in the file, with the fewest digits: 1e-5, and not 9.999999747378752e-06.
+double as_written(float value) {
+  std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  double number = value;
+  std::from_chars(digits.data(), end, number);
+  return number;
+}
+
 class Call final : public OnnxCall {
  public:
   Call(const OnnxProgram& program, const onnx::NodeProto& node, const Frame& frame)
@@ -306,7 +317,7 @@ class Call final : public OnnxCall {
   }
   double number(std::string_view attribute, double otherwise) const override {
     const auto* found = find(attribute, onnx::AttributeProto::FLOAT);
-    return found ? found->f() : otherwise;
+    return found ? as_written(found->f()) : otherwise;
   }
   std::string word(std::string_view attribute, std::string otherwise) const override {
     const auto* found = find(attribute, onnx::AttributeProto::STRING);
@@ -318,7 +329,10 @@ class Call final : public OnnxCall {
   }
   std::vector<double> numbers(std::string_view attribute, std::vector<double> otherwise) const override {
     const auto* found = find(attribute, onnx::AttributeProto::FLOATS);
-    return found ? std::vector<double>(found->floats().begin(), found->floats().end()) : otherwise;
+    if (!found) return otherwise;
+    std::vector<double> all;
+    for (const float value : found->floats()) all.push_back(as_written(value));
+    return all;
   }
   std::vector<std::string> words(std::string_view attribute) const override {
     const auto* found = find(attribute, onnx::AttributeProto::STRINGS);
