@@ -136,6 +136,19 @@ class Onnx(unittest.TestCase):
         for words in (["half=bf16", "opset=18"], ["half=f8"]):
             self.assertEqual(neurim("export", self.trained, *words).returncode, 2)
 
+    def test_formats_are_compared(self):
+        events = self.events("benchmark", self.trained, "formats=native,onnx,ort", "python=/nonexistent/python", "seconds=0.02", "rounds=2", "batch=2")
+        rows = {event["format"]: event for event in events if event["event"] == "format"}
+        self.assertEqual(list(rows), ["native", "onnx"])
+        for row in rows.values():
+            self.assertEqual((row["same_class"], len(row["samples"])), (1, 2))
+            self.assertGreater(row["latency_ms"]["p99"], 0)
+        self.assertEqual(rows["native"]["accuracy"], rows["onnx"]["accuracy"])
+        self.assertEqual((events[-1]["left_out"], "the split val of" in events[-1]["compared_on"]), (["ort"], True))
+        self.assertEqual(neurim("benchmark", self.trained, "formats=tf").returncode, 2)
+        none = neurim("benchmark", self.trained, "formats=ort", "python=/nonexistent/python")
+        self.assertEqual((none.returncode, "none of the formats" in none.stderr), (4, True), none.stderr)
+
     def test_it_is_fine_tuned(self):
         two = self.root / "two"
         for name in ("dark", "light"):

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <fstream>
 #include <functional>
+#include <limits>
 
 #include "neurim/compile/plan.h"
 #include "neurim/infer/session.h"
+#include "neurim/model/onnx/export.h"
 #include "neurim/model/onnx/model.h"
 #include "neurim/model/onnx/narrow.h"
 #include "onnx/onnx-data.pb.h"
@@ -229,6 +231,64 @@ TEST(OnnxModel, BranchesReadWhatIsAroundThem) {
   }
   EXPECT_EQ(run(builder.model(), {kRow}), (std::vector<double>{1, -2}));
   EXPECT_EQ(InferenceSession(builder.model()).eager_because({kRow.type()}), "");  // the condition is known
+}
+
+/// A vector of whole numbers.
+void numbers(Builder& builder, const std::string& name, const std::vector<std::int64_t>& values, bool scalar = false) {
+  onnx::TensorProto& tensor = builder.stored(name, {}, {});
+  tensor.set_data_type(7);
+  if (!scalar) tensor.add_dims(static_cast<std::int64_t>(values.size()));
+  for (const std::int64_t value : values) tensor.add_int64_data(value);
+}
+
+/// What exported models compute of the sizes of their input: x(n,2,3) -> (n*2,3), with a row of counts for each.
+Builder of_sizes() {
+  Builder b;
+  b.input("x", {-1, 2, 3});
+  numbers(b, "zero", {0}, true), numbers(b, "one", {1}, true), numbers(b, "first", {0}), numbers(b, "second", {1});
+  numbers(b, "minus", {-1}), numbers(b, "three", {3}), numbers(b, "far", {std::numeric_limits<std::int64_t>::max()});
+  b.node("Shape", {"x"}, {"sizes"});
+  b.node("Gather", {"sizes", "zero"}, {"batch"});
+  b.node("Gather", {"sizes", "one"}, {"rows"});
+  b.node("Mul", {"batch", "rows"}, {"all"});
+  b.node("Unsqueeze", {"all", "first"}, {"all_rows"});
+  b.node("Concat", {"all_rows", "minus"}, {"wanted"}).add_attribute()->CopyFrom([] {
+    onnx::AttributeProto axis;
+    axis.set_name("axis"), axis.set_type(onnx::AttributeProto::INT), axis.set_i(0);
+    return axis;
+  }());
+  b.node("Equal", {"wanted", "minus"}, {"open"});
+  b.node("Where", {"open", "three", "wanted"}, {"shape"});
+  b.node("Reshape", {"x", "shape"}, {"flat"});
+  b.node("Range", {"zero", "all", "one"}, {"counts"});
+  auto& cast = *b.node("Cast", {"counts"}, {"floats"}).add_attribute();
+  cast.set_name("to"), cast.set_type(onnx::AttributeProto::INT), cast.set_i(1);
+  b.node("Unsqueeze", {"floats", "second"}, {"column"});
+  b.node("Expand", {"column", "shape"}, {"table"});
+  b.node("Slice", {"flat", "first", "far", "first"}, {"whole"});
+  b.node("Add", {"whole", "table"}, {"y"});
+  b.output("y", {-1, 3});
+  return b;
+}
+
+TEST(OnnxModel, SizesMayStaySymbols) {
+  const OnnxModel model = of_sizes().model();
+  const Function function = trace_function([&](const Tensors& in) { return model(in); },
+                                           {{"x", {DType::f32, {Dim::symbol("n"), 2, 3}}}}, {"y"});
+  EXPECT_EQ(text(function.output_ports()[0].type), "f32(2*n,3)");
+  EXPECT_TRUE(function.graph.unequal.empty());  // it holds for one as for many
+  const InferenceSession session(function);
+  const OnnxExport again = onnx_of(function, "again.onnx");
+  const OnnxModel read = OnnxModel::parse(again.model);
+  for (const std::int64_t n : {1, 2, 5}) {
+    std::vector<float> values(static_cast<std::size_t>(6 * n));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 7);
+    const Tensor x = Tensor::from({n, 2, 3}, values);
+    const std::vector<double> expected = run(model, {x});
+    EXPECT_EQ(expected[5], values[5] + 1);
+    EXPECT_EQ(session.run(Tensors{x})[0].values<double>(), expected);
+    EXPECT_EQ(run(read, {x}), expected);
+  }
 }
 
 /// A folder of its own for each test.

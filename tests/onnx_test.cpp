@@ -113,8 +113,7 @@ bool for_training(std::string_view op) {
 /// Ops that rules of ONNX's operators are made of, and that are no such operators themselves.
 bool of_rules(std::string_view op) {
   return op == "deform_columns" || op == "max_unpool" || op == "max_pool_indices" || op == "max_roi_pool" ||
-         op == "linear_attention" || op == "integer" || op == "top_k" || op == "scatter" || op == "grid_sample" ||
-         op == "roi_align";
+         op == "linear_attention" || op == "top_k" || op == "scatter" || op == "grid_sample" || op == "roi_align";
 }
 
 /// What of an op has no form although the op has: an LSTM whose outputs are projected cannot begin with given
@@ -123,6 +122,7 @@ std::string without_form(const Op& op) {
   if (op.name() == "multihead_attention_grad") return "softmax_grad";
   const std::string said = attributes(op);
   const auto says = [&](std::string_view word) { return said.find(word) != said.npos; };
+  if (op.name() == "integer" && says("shift")) return "integer";
   if (op.name() == "lstm" && says("state=true") && says("projection=true")) return "lstm";
   const auto* attention = dynamic_cast<const ScaledDotProductAttention*>(&op);
   if (const auto* heads = dynamic_cast<const MultiheadAttentionOp*>(&op)) attention = &heads->attention;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "neurim/cli/benchmark_data.h"
+#include "neurim/cli/benchmark_formats.h"
 #include "neurim/cli/drawn_batch.h"
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/measure.h"
@@ -46,7 +47,8 @@ double sorted_at(const std::vector<double>& sorted, double share) {
 }
 
 struct BenchmarkOptions {
-  std::string model, arch, mode = "infer", data, augment = "rrc,hflip", decode = "exact", loader = "neurim";
+  std::string model, arch, mode = "infer", formats, python = "python3", data, augment = "rrc,hflip", decode = "exact",
+                           loader = "neurim";
   std::optional<std::int64_t> batch_wanted, threads_wanted, seed;
   std::int64_t rounds = 5;
   InputOptions input;
@@ -67,8 +69,13 @@ struct BenchmarkOptions {
                  {"img_size", "input_size"});
     line.options("seconds", seconds, "length of a round");
     line.options("rounds", rounds, "rounds to measure; their median is printed");
+    line.options("formats", formats,
+                 "compare the model as it is with its ONNX file in several runtimes: any of native,onnx,ort,openvino");
+    line.options("python", python, "formats: a Python that has onnxruntime and openvino");
     line.options.topic("mode=data");
-    line.options("data", data, "mode=data: folder of images, whose training split is loaded");
+    line.options("data", data,
+                 "mode=data: folder of images, whose training split is loaded; formats: images to measure the accuracy "
+                 "on, by default the validation split of training");
     line.options("augment", augment, "mode=data: augmentations, such as rrc(0.35,1),hflip(0.5)");
     line.options("decode", decode,
                  "mode=data: exact, or scaled (JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8)");
@@ -97,7 +104,16 @@ struct BenchmarkOptions {
     require(rounds >= 1 && seconds > 0, "rounds is ", rounds, " and seconds ", seconds,
             "; at least one round of some length is needed");
     require(batch() >= 1, "batch is ", batch(), "; it is at least 1");
+    require(formats.empty() || (mode == "infer" && !serving), "formats: is for mode=infer");
+    require(formats.empty() ? !line.given("python") : true, "python: is for formats");
+    for (const std::string& format : wanted_formats())
+      require(
+          std::find(std::begin(kBenchmarkFormats), std::end(kBenchmarkFormats), format) != std::end(kBenchmarkFormats),
+          "formats: there is no '", format, "'; known are ",
+          join({std::begin(kBenchmarkFormats), std::end(kBenchmarkFormats)}, ", "));
   }
+
+  std::vector<std::string> wanted_formats() const { return formats.empty() ? Words{} : split(formats, ','); }
 
   DataBenchmark data_benchmark() const {
     return {.data = data,
@@ -202,6 +218,14 @@ int verb_benchmark(const Words& words) {
          {"precision", precision},
          {"rounds", o.rounds},
          {"seconds", o.seconds}});
+  if (!o.formats.empty())
+    return benchmark_formats({.formats = o.wanted_formats(),
+                              .data = o.data,
+                              .python = o.python,
+                              .batch = o.batch(),
+                              .rounds = o.rounds,
+                              .seconds = o.seconds},
+                             checkpoint, line, console);
   if (o.serving) {
     serve({{"suite", o.mode},
            {"case", model},

@@ -193,10 +193,11 @@ Shape broadcast(const Shape& a, const Shape& b, std::string_view who) {
   const Shape& longer = a.rank() >= b.rank() ? a : b;
   const Shape& shorter = a.rank() >= b.rank() ? b : a;
   Shape out = longer;
+  const auto one = [](Dim size) { return !size.symbolic() && size == 1; };  // without assuming anything of a symbol
   for (int i = 1; i <= shorter.rank(); ++i) {
-    require(out[-i] == shorter[-i] || out[-i] == 1 || shorter[-i] == 1, who, ": shapes ", a, " and ", b,
-            " do not broadcast");
-    if (out[-i] == 1) out[-i] = shorter[-i];
+    if (one(shorter[-i])) continue;
+    require(one(out[-i]) || out[-i] == shorter[-i], who, ": shapes ", a, " and ", b, " do not broadcast");
+    if (one(out[-i])) out[-i] = shorter[-i];
   }
   return out;
 }

@@ -79,11 +79,15 @@ OnnxAttributes onnx_attributes(const Op& op) {
   return std::move(translate.out);
 }
 
-std::string_view onnx_operator(const Op& op, const OnnxFile& file) {
+void check_opset(const Op& op, const OnnxFile& file) {
   const Onnx onnx = op.onnx();
   require(onnx.since <= file.opset(), op.name(), ' ', attributes(op), ": ONNX has it since opset ", onnx.since,
           ", not in ", file.opset(), "; export with that opset");
-  return onnx.name;
+}
+
+std::string_view onnx_operator(const Op& op, const OnnxFile& file) {
+  check_opset(op, file);
+  return op.onnx().name;
 }
 
 void Op::write_onnx(OnnxNode& node) const {

@@ -67,6 +67,8 @@ struct OnnxNode {
 
 /// The attributes of an op under the names that ONNX has for them.
 OnnxAttributes onnx_attributes(const Op& op);
+/// Throws Error(usage) where the file's opset does not have the form of the op yet.
+void check_opset(const Op& op, const OnnxFile& file);
 /// The operator of Op::onnx; throws Error(usage) where the file's opset does not have it yet.
 std::string_view onnx_operator(const Op& op, const OnnxFile& file);
 

@@ -21,6 +21,8 @@ class Integer final : public Op {
   std::string_view name() const override { return "integer"; }
   void fields(Fields& f) override { f("function", function); }
   Types infer(std::span<const Type> in) const override;
+  Onnx onnx() const override;
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

@@ -23,6 +23,16 @@ Tensor iota(Dim n, DType dtype) { return apply1(std::make_shared<Iota>(n, dtype)
 
 void Iota::write_onnx(OnnxNode& node) const {
   const Untraced untraced;
+  if (n.symbolic()) {
+    const auto number = [&](std::int64_t value) {
+      return node.file.constant(Tensor::scalar(static_cast<double>(value), DType::i64), text(node.name, "/value"));
+    };
+    const std::string count = node.add(
+        "Reshape", {node.list(std::vector<Dim>{n}, "count"), node.list(std::vector<Dim>{}, "shape")});
+    const std::string counted = node.add("Range", {number(0), count, number(1)});
+    node.add("Cast", {counted}, {{"to", onnx_type(dtype)}});
+    return;
+  }
   node.add("Identity", {node.file.constant(apply1(shared_from_this(), {}), text(node.name, "/values"))});
 }
 

@@ -32,7 +32,7 @@ void linear_attention_body(const Op& op, std::span<const View> in, std::span<con
         const double factor = std::exp((*decay)[(t * groups + group) * decays + (decays == 1 ? 0 : e)]);
         for (std::int64_t v = 0; v < values; ++v) state[static_cast<std::size_t>(e * values + v)] *= factor;
       }
-      const auto key = [&](std::int64_t e) { return in[1][(t * groups + group) * features + e]; };
+      const auto key = [&, groups = groups](std::int64_t e) { return in[1][(t * groups + group) * features + e]; };
       if (beta) {
         for (std::int64_t e = 0; e < features; ++e)
           reference::add_scaled(values, -key(e), state.data() + e * values, 1, value.data(), 1);

@@ -27,6 +27,11 @@ std::vector<std::int64_t> OnnxCall::integers(int input) const {
   return tensor(input).values<std::int64_t>();
 }
 
+std::vector<Dim> OnnxCall::dims(int input) const {
+  if (!known(input)) throw OnnxNeedsData(text(op(), " needs the numbers of its input ", input));
+  return sizes_of(in(input));
+}
+
 std::vector<double> OnnxCall::numbers(int input) const {
   if (!known(input)) throw OnnxNeedsData(text(op(), " needs the numbers of its input ", input));
   return tensor(input).values<double>();

@@ -45,6 +45,8 @@ class OnnxCall {
   bool known(int input) const;
   /// They. Throws OnnxNeedsData where they are those of a value of a trace.
   std::vector<std::int64_t> integers(int input) const;
+  /// The same as sizes, which may be symbolic.
+  std::vector<Dim> dims(int input) const;
   std::vector<double> numbers(int input) const;      ///< the same as numbers
   double number(int input, double otherwise) const;  ///< of an input of one element, or where it is left out
   std::int64_t integer(int input, std::int64_t otherwise) const;  ///< the same

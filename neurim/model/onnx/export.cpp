@@ -142,6 +142,7 @@ class Export {
     require(static_cast<bool>(op.onnx()), at, op.name(),
             ": ONNX has no form of it; export a function without it (losses, gradients and random numbers "
             "are for training)");
+    if (op.onnx().composed) check_opset(op, file_);  // others do where they name the operator
     OnnxNode written{file_, output_name, {}, {}, value(node.out[0]).type};
     if (written.name.empty())
       written.name = file_.fresh(node.where + (node.where.empty() ? "" : "/") + std::string(op.name()));

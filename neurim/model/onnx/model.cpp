@@ -11,6 +11,7 @@
 #include "neurim/base/error.h"
 #include "neurim/graph/trace.h"
 #include "neurim/graph/value.h"
+#include "neurim/model/onnx/operators/sizes.h"
 #include "neurim/model/onnx/part.h"
 #include "neurim/model/onnx/training.h"
 #include "onnx/onnx-data.pb.h"
@@ -414,6 +415,7 @@ OnnxValues run_function(const OnnxProgram& program, const onnx::FunctionProto& f
 /// Whether the value is known in a trace and stays as it is.
 bool is_constant(const OnnxValue& value) {
   if (value.is_sequence()) return std::all_of(value.sequence().begin(), value.sequence().end(), is_constant);
+  if (is_sizes(value)) return false;
   return !value.is_tensor() || (!value.tensor().traced() && value.tensor().value()->constant);
 }
 
@@ -427,6 +429,10 @@ OnnxValues run_node(const OnnxProgram& program, const onnx::NodeProto& node, con
   if (const auto* function = program.function_of(node)) return run_function(program, *function, node, frame);
   const OnnxOperator& op = *onnx_operators().find(domain_of(node.domain()), node.op_type());
   const Call call(program, node, frame);
+  if (std::optional<OnnxValues> sizes = onnx_of_sizes(op, call)) {
+    for (const OnnxValue& value : *sizes) mark_constant(value);
+    return *sizes;
+  }
   bool constant = tracing() && !op.random && graphs_of(node).empty();
   for (int i = 0; constant && i < call.inputs(); ++i) constant = is_constant(call.in(i));
   if (!constant) return op.rule(call);

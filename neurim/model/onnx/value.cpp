@@ -86,6 +86,26 @@ const std::vector<OnnxValue>& OnnxValue::sequence() const {
 
 const Shape& OnnxValue::shape() const { return is_strings() ? strings().shape : tensor().shape(); }
 
+OnnxValue onnx_sizes(const Shape& shape, const std::vector<Dim>& sizes) {
+  if (std::none_of(sizes.begin(), sizes.end(), [](Dim size) { return size.symbolic(); }))
+    return Tensor::from(shape, std::vector<std::int64_t>(sizes.begin(), sizes.end()));
+  OnnxStrings texts{shape, {}, true};
+  for (const Dim size : sizes) texts.values.push_back(text(size));
+  return texts;
+}
+
+bool is_sizes(const OnnxValue& value) { return value.is_strings() && value.strings().sizes; }
+
+std::vector<Dim> sizes_of(const OnnxValue& value) {
+  std::vector<Dim> all;
+  if (is_sizes(value))
+    for (const std::string& size : value.strings().values) all.push_back(Dim::parse(size));
+  else
+    for (const std::int64_t size : value.tensor().values<std::int64_t>())
+      all.emplace_back(std::max(size, -(std::int64_t{1} << 61)));  // where a slice begins "at the least number"
+  return all;
+}
+
 void append(std::string& out, const OnnxValue& value) {
   if (value.is_sequence())
     out += text("a sequence of ", value.sequence().size());

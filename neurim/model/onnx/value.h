@@ -55,6 +55,8 @@ OnnxElement onnx_element(DType dtype);  ///< the element of the same name
 struct OnnxStrings {
   Shape shape;                      ///< as of a tensor
   std::vector<std::string> values;  ///< row-major
+  /// The texts are sizes that follow from symbols, as Dim has them: what Shape gives of a traced value.
+  bool sizes = false;
 };
 
 /// A tensor of numbers or texts, a sequence of values, or nothing: an input that is left out, an optional that is
@@ -85,7 +87,12 @@ class OnnxValue {
   OnnxElement element_ = OnnxElement::none;
   std::variant<std::monostate, Tensor, OnnxStrings, Sequence> data_;
 };
-using OnnxValues = std::vector<OnnxValue>;              ///< of one node, or of a whole graph
+using OnnxValues = std::vector<OnnxValue>;  ///< of one node, or of a whole graph
+/// Sizes as a value: i64 where all are numbers, else texts.
+OnnxValue onnx_sizes(const Shape& shape, const std::vector<Dim>& sizes);
+bool is_sizes(const OnnxValue& value);  ///< whether it holds sizes as texts
+/// The sizes in such a value, or the whole numbers in a tensor that is known. Throws Error(usage) for another.
+std::vector<Dim> sizes_of(const OnnxValue& value);
 void append(std::string& out, const OnnxValue& value);  ///< "f32(2,3)", "string(4)", "a sequence of 3", "nothing"
 
 }  // namespace neurim

@@ -92,24 +92,36 @@ OnnxValues loop_rule(const OnnxCall& call) {
   return values;
 }
 
+/// The size of an axis that is gone through.
+std::int64_t steps_of(const OnnxValue& value, int axis) {
+  require(value.shape().rank() > axis, "an input is ", value, ", and its axis ", axis, " is gone through");
+  return value.shape()[axis];
+}
+
 /// Scan from version 9 on; before, each input had a batch axis first and the first input the lengths.
 OnnxValues scan_rule(const OnnxCall& call) {
-  const auto scans = static_cast<std::size_t>(call.integer("num_scan_inputs", 0));
+  const std::int64_t wanted = call.integer("num_scan_inputs", std::int64_t{0});
+  require(wanted >= 1 && wanted <= call.inputs() - (call.version() < 9), "num_scan_inputs is ", wanted,
+          ", and there are ", call.inputs(), " inputs");
+  const auto scans = static_cast<std::size_t>(wanted);
   if (call.version() < 9) {
     require(!call.has(0), "sequence lengths are not supported");
     const std::size_t states = static_cast<std::size_t>(call.inputs()) - 1 - scans;
-    const std::int64_t batch = call.in(1).shape()[0];
+    const std::int64_t batch = steps_of(call.in(1), 0);
+    require(batch > 0, "there are no images");
     std::vector<OnnxValues> all;
     for (std::int64_t image = 0; image < batch; ++image) {
       OnnxValues state;
       for (std::size_t i = 0; i < states; ++i) state.push_back(row(call.tensor(static_cast<int>(1 + i)), 0, image));
-      const std::int64_t steps = call.in(static_cast<int>(1 + states)).shape()[1];
+      const std::int64_t steps = steps_of(call.in(static_cast<int>(1 + states)), 1);
       std::vector<OnnxValues> scanned;
       for (std::int64_t step = 0; step < steps; ++step) {
         OnnxValues in = state;
         for (std::size_t i = 0; i < scans; ++i)
           in.push_back(row(row(call.tensor(static_cast<int>(1 + states + i)), 0, image), 0, step));
         const OnnxValues out = call.run("body", in);
+        require(out.size() >= states && (scanned.empty() || out.size() == states + scanned.size()), "the body gives ",
+                out.size(), " values");
         state.assign(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(states));
         scanned.resize(out.size() - states);
         for (std::size_t i = 0; i < scanned.size(); ++i) scanned[i].push_back(unsqueezed(out[states + i], 0));
@@ -126,6 +138,7 @@ OnnxValues scan_rule(const OnnxCall& call) {
     return result;
   }
   const std::size_t states = static_cast<std::size_t>(call.inputs()) - scans;
+  require(call.outputs() >= static_cast<int>(states), "there are ", call.outputs(), " outputs for ", states, " states");
   const auto in_axes = call.integers("scan_input_axes", std::vector<std::int64_t>(scans, 0)),
              in_back = call.integers("scan_input_directions", std::vector<std::int64_t>(scans, 0));
   OnnxValues state;
@@ -140,6 +153,9 @@ OnnxValues scan_rule(const OnnxCall& call) {
   std::vector<OnnxValues> scanned(static_cast<std::size_t>(call.outputs()) - states);
   const auto out_axes = call.integers("scan_output_axes", std::vector<std::int64_t>(scanned.size(), 0)),
              out_back = call.integers("scan_output_directions", std::vector<std::int64_t>(scanned.size(), 0));
+  require(in_axes.size() == scans && in_back.size() == scans && out_axes.size() == scanned.size() &&
+              out_back.size() == scanned.size(),
+          "axes and directions are not one for each of ", scans, " inputs and ", scanned.size(), " outputs");
   for (std::int64_t step = 0; step < steps; ++step) {
     OnnxValues in = state;
     for (std::size_t i = 0; i < scans; ++i) {

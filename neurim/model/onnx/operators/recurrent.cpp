@@ -146,16 +146,6 @@ bool has_empty(const Tensor& lengths) {
   return std::any_of(all.begin(), all.end(), [](std::int64_t length) { return length < 1; });
 }
 
-/// The results of an op for sequences of which those that are empty were given a step: their outputs are 0, and their
-/// states are as they were.
-Tensors without_empty(const RecurrentDirection& d, Tensors out) {
-  const Tensor alive = reshape(greater(d.lengths, scalar_like(d.lengths, 0)), {d.x.size(1), 1});
-  out[0] = where(alive, out[0], scalar_like(out[0], 0));
-  out[1] = where(alive, out[1], d.h0 ? d.h0 : d.zeros());
-  if (d.cell == Cell::lstm) out[2] = where(alive, out[2], d.c0 ? d.c0 : d.zeros());
-  return out;
-}
-
 /// By the op of the layer; nothing where it has none for what is wanted.
 Tensors by_recurrent_op(const RecurrentDirection& d) {
   if (d.clip > 0 || has_empty(d.lengths)) return {};

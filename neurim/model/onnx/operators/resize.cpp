@@ -196,13 +196,20 @@ std::vector<ResizedAxis> resized_axes(const OnnxCall& call, int scales_input, in
   const auto given = [&](int input) { return input >= 0 && call.has(input) && call.in(input).shape().numel() > 0; };
   of_scales = given(scales_input);
   require(of_scales || given(sizes_input), "neither scales nor sizes are given");
-  const std::vector<double> numbers = call.numbers(of_scales ? scales_input : sizes_input);
+  std::vector<Dim> sizes;
+  if (!of_scales) sizes = call.dims(sizes_input);
+  std::vector<double> numbers = of_scales ? call.numbers(scales_input) : std::vector<double>(sizes.size(), 1);
   require(numbers.size() == axes.size(), "there are ", numbers.size(), of_scales ? " scales" : " sizes", " for ",
           axes.size(), " axes");
   std::vector<ResizedAxis> all;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     ResizedAxis a{.axis = call.axis(axes[i])};
+    if (x[a.axis].symbolic() && (of_scales ? numbers[i] == 1 : sizes[i] == x[a.axis])) {  // it stays
+      all.push_back({.axis = a.axis, .in = 1, .out = 1, .scale = 1});
+      continue;
+    }
     a.in = x[a.axis];
+    if (!of_scales) numbers[i] = static_cast<double>(std::int64_t{sizes[i]});
     a.scale = of_scales ? numbers[i] : numbers[i] / static_cast<double>(std::max<std::int64_t>(a.in, 1));
     require(numbers[i] >= 0 && numbers[i] < 0x1p31, "a size or scale is ", numbers[i]);  // false for NaN
     a.out = static_cast<std::int64_t>(

@@ -8,10 +8,12 @@
 #include "neurim/base/text.h"
 #include "neurim/model/onnx/operators/move.h"
 #include "neurim/model/onnx/operators/operators.h"
+#include "neurim/ops/add.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/concat.h"
 #include "neurim/ops/gather.h"
+#include "neurim/ops/iota.h"
 #include "neurim/ops/pad.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/slice.h"
@@ -24,7 +26,11 @@ namespace {
 
 using Numbers64 = std::vector<std::int64_t>;
 
-Shape shape_from(const Numbers64& sizes) { return Shape(std::span<const std::int64_t>(sizes)); }
+Shape shape_from(const std::vector<Dim>& sizes) {
+  Shape shape;
+  for (const Dim size : sizes) shape.push_back(size);
+  return shape;
+}
 Tensor vector_of(const Numbers64& values) { return Tensor::from({std::ssize(values)}, values); }
 
 /// Stored numbers 0, 1, … in this shape.
@@ -43,28 +49,34 @@ OnnxRule moving(Move move) {
 }
 
 OnnxValues shape_rule(const OnnxCall& call) {
-  const Numbers64 sizes = call.sizes(0);
+  const std::vector<Dim> sizes(call.in(0).shape().begin(), call.in(0).shape().end());
   const std::int64_t rank = std::ssize(sizes);
   const auto place = [&](const char* name, std::int64_t otherwise) {
     const std::int64_t at = call.integer(name, otherwise);
     return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank);
   };
   const std::int64_t start = place("start", 0), end = std::max(start, place("end", rank));
-  return {vector_of({sizes.begin() + start, sizes.begin() + end})};
+  return {onnx_sizes({end - start}, {sizes.begin() + start, sizes.begin() + end})};
 }
 
 Tensor reshaped(const OnnxCall& call, const Tensor& x) {
-  const Numbers64 sizes = call.version() < 5 ? call.integers("shape") : call.integers(1);
+  const Numbers64 old = call.version() < 5 ? call.integers("shape") : Numbers64();
+  const std::vector<Dim> sizes = call.version() < 5 ? std::vector<Dim>(old.begin(), old.end()) : call.dims(1);
   const bool zeros = call.integer("allowzero", std::int64_t{0}) != 0;
   Shape shape;
   Dim known = 1;
   int open = -1;
-  for (const std::int64_t size : sizes) {
+  for (const Dim size : sizes) {
     const int axis = shape.rank();
+    if (size.symbolic()) {
+      shape.push_back(size);
+      known *= size;
+      continue;
+    }
     require(size != 0 || zeros || axis < x.rank(), "shape has 0 at ", axis, ", and the input is ", x.shape());
     require(size >= -1 && (size >= 0 || open < 0), "shape has ", size, size == -1 ? " twice" : "");
     if (size == -1) open = axis;
-    shape.push_back(size == -1 ? Dim(1) : size == 0 && !zeros ? x.size(axis) : Dim(size));
+    shape.push_back(size == -1 ? Dim(1) : size == 0 && !zeros ? x.size(axis) : size);
     known *= shape[axis];
   }
   if (open >= 0) {
@@ -148,8 +160,11 @@ OnnxValues split_rule(const OnnxCall& call) {
 
 Tensor sliced(const OnnxCall& call, const Tensor& x) {
   const bool old = call.version() < 10;
-  Numbers64 starts = old ? call.integers("starts") : call.integers(1),
-            ends = old ? call.integers("ends") : call.integers(2);
+  const auto place = [&](const char* name, int input) {
+    const Numbers64 given = old ? call.integers(name) : Numbers64();
+    return old ? std::vector<Dim>(given.begin(), given.end()) : call.dims(input);
+  };
+  std::vector<Dim> starts = place("starts", 1), ends = place("ends", 2);
   Numbers64 axes = old ? call.integers("axes") : call.has(3) ? call.integers(3) : Numbers64{};
   const Numbers64 steps = !old && call.has(4) ? call.integers(4) : Numbers64(starts.size(), 1);
   if (axes.empty()) {
@@ -159,10 +174,16 @@ Tensor sliced(const OnnxCall& call, const Tensor& x) {
   require(starts.size() == axes.size() && ends.size() == axes.size(), "there are ", starts.size(), " starts and ",
           ends.size(), " ends for ", axes.size(), " axes");
   for (std::size_t i = 0; i < axes.size(); ++i) {  // the largest and least numbers stand for "to the end"
-    const std::int64_t size = x.size(call.axis(axes[i]));
-    starts[i] = std::clamp(starts[i], -size - 1, size), ends[i] = std::clamp(ends[i], -size - 1, size);
+    const Dim size = x.size(call.axis(axes[i]));
+    const auto inside = [&](Dim at) -> Dim {
+      constexpr std::int64_t far = std::numeric_limits<std::int32_t>::max();
+      if (at.symbolic()) return at;
+      if (size.symbolic()) return at >= far ? size : at <= -far ? -size - 1 : at;
+      return std::clamp<std::int64_t>(at, -size - 1, size);
+    };
+    starts[i] = inside(starts[i]), ends[i] = inside(ends[i]);
   }
-  return slice(x, {starts.begin(), starts.end()}, {ends.begin(), ends.end()}, axes, steps);
+  return slice(x, starts, ends, axes, steps);
 }
 
 /// Pads of all axes, begins first, from those of the named ones.
@@ -228,16 +249,22 @@ Tensor tiled(const OnnxCall& call, const Tensor& x) {
 }
 
 Tensor expanded(const OnnxCall& call, const Tensor& x) {
-  return broadcast_to(x, broadcast(x.shape(), shape_from(call.integers(1)), "Expand"));
+  return broadcast_to(x, broadcast(x.shape(), shape_from(call.dims(1)), "Expand"));
 }
 
 OnnxValues constant_of_shape(const OnnxCall& call) {
   const OnnxValue value = call.has("value") ? call.value("value") : OnnxValue(Tensor::full({DType::f32, {1}}, 0));
   require(value.tensor().numel() == 1, "value is ", value, ", where one number is wanted");
-  return {OnnxValue(broadcast_to(reshape(value.tensor(), Shape{}), shape_from(call.integers(0))), value.element())};
+  return {OnnxValue(broadcast_to(reshape(value.tensor(), Shape{}), shape_from(call.dims(0))), value.element())};
 }
 
 OnnxValues range_rule(const OnnxCall& call) {
+  if (is_sizes(call.in(0)) || is_sizes(call.in(1))) {
+    require(call.integer(2, 1) == 1, "delta is not 1, and how many numbers there are depends on a size");
+    const Dim start = call.dims(0).at(0);
+    const Tensor numbers = iota(call.dims(1).at(0) - start, DType::i64);
+    return {start == 0 ? numbers : numbers + static_cast<double>(std::int64_t{start})};
+  }
   const DType dtype = call.tensor(0).dtype();
   if (!is_floating(dtype)) {
     const std::int64_t start = call.integer(0, 0), limit = call.integer(1, 0), delta = call.integer(2, 1);
@@ -345,7 +372,7 @@ OnnxValues reverse_sequence(const OnnxCall& call) {
 OnnxValue onnx_moved(const OnnxValue& value, const std::function<Tensor(const Tensor&)>& move) {
   if (!value.is_strings()) return {move(value.tensor()), value.element()};
   const Tensor places = move(numbered(value.shape()));
-  OnnxStrings moved{places.shape(), {}};
+  OnnxStrings moved{places.shape(), {}, value.strings().sizes};
   for (const std::int64_t place : places.values<std::int64_t>())
     moved.values.push_back(value.strings().values[static_cast<std::size_t>(place)]);
   return moved;
@@ -373,7 +400,7 @@ OnnxValue onnx_joined(const OnnxValues& values, int axis) {
     all.insert(all.end(), value.strings().values.begin(), value.strings().values.end());
   }
   const Tensor joined = concat(places, axis);
-  OnnxStrings out{joined.shape(), {}};
+  OnnxStrings out{joined.shape(), {}, values[0].strings().sizes};
   for (const std::int64_t place : joined.values<std::int64_t>())
     out.values.push_back(all[static_cast<std::size_t>(place)]);
   return out;
@@ -381,8 +408,7 @@ OnnxValue onnx_joined(const OnnxValues& values, int axis) {
 
 void add_shape_operators(OnnxOperators& to) {
   to.add("Shape", 1, shape_rule);
-  to.add("Size", 1,
-         [](const OnnxCall& call) { return OnnxValues{Tensor::from(Shape{}, Numbers64{call.in(0).shape().numel()})}; });
+  to.add("Size", 1, [](const OnnxCall& call) { return OnnxValues{onnx_sizes({}, {call.in(0).shape().numel()})}; });
   to.add("Reshape", 1, moving(reshaped));
   to.add("Flatten", 1, moving(flattened));
   to.add("Squeeze", 1, moving(squeezed));
