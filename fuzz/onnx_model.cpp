@@ -25,10 +25,10 @@ auto* any_of(Elements* elements, Random& random) {
                            : elements->Mutable(static_cast<int>(random() % static_cast<unsigned>(elements->size())));
 }
 
-/// A number that sizes, axes and counts go wrong at.
+/// A number that sizes, axes and counts go wrong at; none at which a model asks for much work and is right.
 std::int64_t odd_number(Random& random) {
-  constexpr std::int64_t numbers[] = {0,  1,  -1,      2,         3,         5,         7,
-                                      -2, 64, 1 << 20, INT64_MAX, INT64_MIN, INT32_MAX, -(std::int64_t{1} << 40)};
+  constexpr std::int64_t numbers[] = {
+      0, 1, -1, 2, 3, 5, 7, -2, 64, std::int64_t{1} << 40, INT64_MAX, INT64_MIN, INT32_MAX, -(std::int64_t{1} << 40)};
   return numbers[random() % std::size(numbers)];
 }
 

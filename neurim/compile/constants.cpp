@@ -1,6 +1,7 @@
 #include "neurim/compile/constants.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -8,6 +9,7 @@
 
 #include "neurim/base/sha256.h"
 #include "neurim/base/text.h"
+#include "neurim/base/xxh64.h"
 #include "neurim/graph/value.h"
 
 namespace neurim {
@@ -102,6 +104,31 @@ std::shared_ptr<const Origin> origin_of(const std::string& what, const Tensors& 
   return origin;
 }
 
+/// The bytes of a stored tensor, row-major: its own where they lie so in memory.
+class Content {
+ public:
+  explicit Content(const Tensor& tensor) : count_(neurim::bytes(tensor.type())) {
+    const Value& value = *tensor.value();
+    if (value.layout.kind == Layout::plain && value.device == Device{}) {
+      data_ = static_cast<const std::byte*>(value.storage->data());
+    } else {
+      copy_.resize(count_);
+      tensor.read(copy_.data());
+      data_ = copy_.data();
+    }
+  }
+  std::span<const std::byte> bytes() const { return {data_, count_}; }
+  bool bytes_are_those_of(const Tensor& other) const {
+    const Content theirs(other);
+    return data_ == theirs.data_ || (count_ == theirs.count_ && std::memcmp(data_, theirs.data_, count_) == 0);
+  }
+
+ private:
+  std::size_t count_;
+  const std::byte* data_ = nullptr;
+  std::vector<std::byte> copy_;
+};
+
 }  // namespace
 
 Tensors shared_constants(const std::string& what, const Tensors& of, const std::function<Tensors()>& make) {
@@ -120,10 +147,10 @@ Tensors shared_constants(const std::string& what, const Tensors& of, const std::
 
 Tensor shared_by_content(const Tensor& tensor) {
   if (tensor.value()->origin) return tensor;
-  std::vector<std::byte> data(bytes(tensor.type()));
-  tensor.read(data.data());
-  const std::string what = text("data ", tensor.type(), ' ', tensor.device(), ' ', digest_of(data));
-  return shared_constants(what, {}, [&] { return Tensors{snapshot(tensor)}; })[0];
+  const Content content(tensor);
+  const std::string what = text("data ", tensor.type(), ' ', tensor.device(), ' ', xxh64_hex(content.bytes()));
+  const Tensor shared = shared_constants(what, {}, [&] { return Tensors{snapshot(tensor)}; })[0];
+  return content.bytes_are_those_of(shared) ? shared : snapshot(tensor);
 }
 
 }  // namespace neurim

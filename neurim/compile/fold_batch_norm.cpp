@@ -14,9 +14,9 @@ namespace neurim {
 
 namespace {
 
-Tensor folded(const Tensor& like, const Shape& shape, const std::vector<double>& values) {
-  const std::vector<float> narrow(values.begin(), values.end());
-  const Tensor tensor = Tensor::from(shape, narrow, like.device());
+/// A constant in the place of another.
+Tensor folded(const Tensor& like, const Shape& shape, const std::vector<float>& values) {
+  const Tensor tensor = Tensor::from(shape, values, like.device());
   tensor.set_name(std::string(like.name()));
   return tensor;
 }
@@ -54,7 +54,9 @@ Graph fold_batch_norm(const Graph& graph) {
       for (int axis = 2; axis < in[0].rank(); ++axis) channels.push_back(1);
       const Tensors both = shared_constants(text(what, channels), statistics, [&] {
         const Affine affine(in, norm->eps);
-        return Tensors{folded(in[1], channels, affine.scale), folded(in[2], channels, affine.shift)};
+        const std::vector<float> scale(affine.scale.begin(), affine.scale.end()),
+            shift(affine.shift.begin(), affine.shift.end());
+        return Tensors{folded(in[1], channels, scale), folded(in[2], channels, shift)};
       });
       return {in[0] * both[0] + both[1]};
     }
@@ -62,14 +64,17 @@ Graph fold_batch_norm(const Graph& graph) {
     all.insert(all.end(), parts.begin() + 1, parts.end());
     const Tensors both = shared_constants(what, all, [&] {
       Affine affine(in, norm->eps);
-      auto weight = parts[1].values<double>();
+      std::vector<float> weight = parts[1].values<float>();
       const std::size_t each = weight.size() / affine.scale.size();
-      for (std::size_t i = 0; i < weight.size(); ++i) weight[i] *= affine.scale[i / each];
+      for (std::size_t o = 0; o < affine.scale.size(); ++o)
+        for (std::size_t i = o * each; i < (o + 1) * each; ++i)
+          weight[i] = static_cast<float>(weight[i] * affine.scale[o]);
       if (parts.size() == 3) {
         const auto bias = parts[2].values<double>();
         for (std::size_t o = 0; o < bias.size(); ++o) affine.shift[o] += bias[o] * affine.scale[o];
       }
-      return Tensors{folded(parts[1], parts[1].shape(), weight), folded(in[2], in[2].shape(), affine.shift)};
+      const std::vector<float> shift(affine.shift.begin(), affine.shift.end());
+      return Tensors{folded(parts[1], parts[1].shape(), weight), folded(in[2], in[2].shape(), shift)};
     });
     const auto& conv = static_cast<const Conv2d&>(*before->op);
     return {conv2d(parts[0], both[0], both[1], conv.options)};

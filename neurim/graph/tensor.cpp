@@ -1,6 +1,8 @@
 #include "neurim/graph/tensor.h"
 
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "neurim/base/error.h"
 #include "neurim/core/float16.h"
@@ -17,6 +19,17 @@ Value& stored(const Tensor& tensor, const char* what) {
   return *tensor.value();
 }
 
+/// A number as another type, floating ones as cast() converts them: whole numbers saturate, and NaN is 0.
+template <class T, class From>
+T number_as(From number) {
+  if constexpr (std::is_integral_v<T> && std::is_floating_point_v<From>) {
+    if (!(number == number)) return 0;
+    if (number <= static_cast<From>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
+    if (number >= static_cast<From>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+  }
+  return static_cast<T>(number);
+}
+
 template <class T>
 T load(DType dtype, const std::byte* at) {
   auto as = [&](auto zero) {
@@ -24,10 +37,10 @@ T load(DType dtype, const std::byte* at) {
     return zero;
   };
   switch (dtype) {
-    case DType::f64: return static_cast<T>(as(double{}));
-    case DType::f32: return static_cast<T>(as(float{}));
-    case DType::f16: return static_cast<T>(from_f16(as(std::uint16_t{})));
-    case DType::bf16: return static_cast<T>(from_bf16(as(std::uint16_t{})));
+    case DType::f64: return number_as<T>(as(double{}));
+    case DType::f32: return number_as<T>(as(float{}));
+    case DType::f16: return number_as<T>(from_f16(as(std::uint16_t{})));
+    case DType::bf16: return number_as<T>(from_bf16(as(std::uint16_t{})));
     case DType::i64: return static_cast<T>(as(std::int64_t{}));
     case DType::i32: return static_cast<T>(as(std::int32_t{}));
     case DType::i16: return static_cast<T>(as(std::int16_t{}));
@@ -48,14 +61,14 @@ void store(DType dtype, double value, std::byte* at) {
     case DType::f32: return as(static_cast<float>(value));
     case DType::f16: return as(to_f16(static_cast<float>(value)));
     case DType::bf16: return as(to_bf16(static_cast<float>(value)));
-    case DType::i64: return as(static_cast<std::int64_t>(value));
-    case DType::i32: return as(static_cast<std::int32_t>(value));
-    case DType::i16: return as(static_cast<std::int16_t>(value));
-    case DType::i8: return as(static_cast<std::int8_t>(value));
-    case DType::u64: return as(static_cast<std::uint64_t>(value));
-    case DType::u32: return as(static_cast<std::uint32_t>(value));
-    case DType::u16: return as(static_cast<std::uint16_t>(value));
-    case DType::u8: return as(static_cast<std::uint8_t>(value));
+    case DType::i64: return as(number_as<std::int64_t>(value));
+    case DType::i32: return as(number_as<std::int32_t>(value));
+    case DType::i16: return as(number_as<std::int16_t>(value));
+    case DType::i8: return as(number_as<std::int8_t>(value));
+    case DType::u64: return as(number_as<std::uint64_t>(value));
+    case DType::u32: return as(number_as<std::uint32_t>(value));
+    case DType::u16: return as(number_as<std::uint16_t>(value));
+    case DType::u8: return as(number_as<std::uint8_t>(value));
     case DType::boolean: return as(static_cast<std::uint8_t>(value != 0));
   }
 }
@@ -142,11 +155,17 @@ void Tensor::write(const void* host) const {
 
 template <class T>
 std::vector<T> Tensor::values() const {
+  constexpr DType own = std::is_same_v<T, float> ? DType::f32 : std::is_same_v<T, double> ? DType::f64 : DType::i64;
+  std::vector<T> out(numel());
+  if (dtype() == own) {
+    read(out.data());
+    return out;
+  }
   std::vector<std::byte> host(neurim::bytes(type()));
   read(host.data());
-  std::vector<T> out(numel());
-  const std::size_t width = bits(dtype()) / 8;
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = load<T>(dtype(), host.data() + i * width);
+  const DType from = dtype();
+  const std::size_t width = bits(from) / 8;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = load<T>(from, host.data() + i * width);
   return out;
 }
 template std::vector<float> Tensor::values<float>() const;

@@ -21,6 +21,13 @@ OnnxPort port_of(const Function::Port& port) {
   return {.name = port.name, .element = onnx_element(port.type.dtype), .shape = port.type.shape};
 }
 
+/// A tensor as the value of a port, whose elements may be narrower than its dtype.
+OnnxValue value_of(const Tensor& tensor, const OnnxPort& port) {
+  const bool held = port.element != OnnxElement::none && port.element != OnnxElement::string &&
+                    dtype_of(port.element) == tensor.dtype();
+  return held ? OnnxValue(tensor, port.element) : OnnxValue(tensor);
+}
+
 }  // namespace
 
 /// A function of values with its plans.
@@ -87,9 +94,7 @@ struct InferenceSession::Stage {
   /// The function that is planned: of tensors alone.
   Tensors traced(const Tensors& in) {
     OnnxValues values;
-    for (std::size_t i = 0; i < in.size(); ++i)
-      values.push_back(
-          {in[i], inputs[i].element == OnnxElement::none ? onnx_element(in[i].dtype()) : inputs[i].element});
+    for (std::size_t i = 0; i < in.size(); ++i) values.push_back(value_of(in[i], inputs[i]));
     Tensors out;
     std::vector<OnnxElement> found;
     for (const OnnxValue& value : call(values)) {

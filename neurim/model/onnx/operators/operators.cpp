@@ -21,6 +21,7 @@ void add_onnx_operators(OnnxOperators& to) {
   add_control_operators(to);
   add_text_operators(to);
   add_classic_operators(to);
+  add_tree_operators(to);
 }
 
 }  // namespace neurim

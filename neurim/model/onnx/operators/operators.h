@@ -22,6 +22,7 @@ void add_random_operators(OnnxOperators& to);      ///< RandomNormal, Dropout, â
 void add_control_operators(OnnxOperators& to);     ///< If, Loop, Scan, sequences, optionals
 void add_text_operators(OnnxOperators& to);        ///< texts
 void add_classic_operators(OnnxOperators& to);     ///< the domain ai.onnx.ml
+void add_tree_operators(OnnxOperators& to);        ///< its trees
 
 void add_onnx_operators(OnnxOperators& to);  ///< all of these
 

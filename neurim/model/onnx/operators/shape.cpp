@@ -142,7 +142,7 @@ OnnxValues split_rule(const OnnxCall& call) {
   const std::int64_t size = call.in(0).shape()[axis], count = call.integer("num_outputs", std::int64_t{call.outputs()});
   Numbers64 sizes = call.has(1) ? call.integers(1) : call.integers("split");
   if (sizes.empty()) {
-    require(count > 0, "there are no outputs");
+    require(count > 0 && count <= call.outputs(), "num_outputs is ", count, ", and there are ", call.outputs());
     const std::int64_t each = (size + count - 1) / count;
     for (std::int64_t left = size; std::ssize(sizes) < count; left -= sizes.back())
       sizes.push_back(std::clamp<std::int64_t>(left, 0, each));
