@@ -101,7 +101,9 @@ void run(const neurim::OnnxModel& model) {
     for (const neurim::Dim size : port.shape.value_or(neurim::Shape{1})) {
       shape.push_back(size.symbolic() ? neurim::Dim(2) : size);
       const std::int64_t known = shape[shape.rank() - 1];
-      if (known > kMostNumbers || (numbers *= std::max<std::int64_t>(known, 1)) > kMostNumbers) return;
+      if (known > kMostNumbers) return;
+      numbers *= std::max<std::int64_t>(known, 1);
+      if (numbers > kMostNumbers) return;
     }
     in.push_back({neurim::Tensor::full({neurim::dtype_of(port.element), shape}, 1), port.element});
   }

@@ -12,8 +12,6 @@
 
 #include "neurim/base/error.h"
 
-extern char** environ;
-
 namespace neurim {
 
 namespace {

@@ -34,12 +34,12 @@ struct ImageList {
 };
 
 /// What a thread needs to read images.
-struct ImageListReader {
+struct ImageWorker {
   Decoder decoder;
   Transform transform;
 };
 
-/// ImageList that run at once.
+/// Images that run at once.
 struct Group {
   std::size_t first = 0, count = 0;
   std::vector<float> pixels;
@@ -68,11 +68,11 @@ struct ImageClassifier::State {
   Compiled compiled;
 
   /// Reads the images of a batch, shared out among the readers.
-  void read(Group& batch, const ImageList& images, std::vector<ImageListReader>& readers) const {
+  void read(Group& batch, const ImageList& images, std::vector<ImageWorker>& readers) const {
     const std::size_t values = config.preprocess.size().values();
     batch.unreadable.assign(batch.count, "");
     std::atomic<std::size_t> next = 0;
-    const auto work = [&](ImageListReader& reader) {
+    const auto work = [&](ImageWorker& reader) {
       for (std::size_t i = next++; i < batch.count; i = next++) try {
           naming([&] { return images.name(batch.first + i); },
                  [&] {
@@ -112,7 +112,7 @@ struct ImageClassifier::State {
     // As few batches as hold all, of one size, so that one plan serves them; the last may run some rows for nothing.
     const auto most = static_cast<std::size_t>(options.batch);
     const std::size_t batches = (images.count + most - 1) / most, size = (images.count + batches - 1) / batches;
-    std::vector<ImageListReader> readers;
+    std::vector<ImageWorker> readers;
     const std::int64_t workers = options.workers > 0 ? options.workers : threads();
     for (std::size_t i = 0; i < std::min(static_cast<std::size_t>(workers), size); ++i)
       readers.push_back({Decoder(), Transform(config.preprocess)});

@@ -38,13 +38,13 @@ struct InferenceSession::Stage {
         std::size_t most_plans)
       : inputs(std::move(in)),
         outputs(std::move(out)),
-        call(std::move(function)),
-        compiled([this](const Tensors& traced_in) { return traced(traced_in); }, frozen(options), most_plans) {}
+        call_(std::move(function)),
+        compiled_([this](const Tensors& traced_in) { return traced(traced_in); }, frozen(options), most_plans) {}
 
   std::string eager_because(const Types& types) {
     if (std::string known = reason(types); !known.empty()) return known;
     try {
-      compiled.plan_for(types);
+      compiled_.plan_for(types);
       return "";
     } catch (const OnnxNeedsData& why) {
       set_eager(types, why.what());
@@ -55,7 +55,7 @@ struct InferenceSession::Stage {
   Types output_types(const Types& types) {
     Types out;
     if (eager_because(types).empty())
-      for (const Tensor& tensor : compiled.plan_for(types).outputs()) out.push_back(tensor.type());
+      for (const Tensor& tensor : compiled_.plan_for(types).outputs()) out.push_back(tensor.type());
     return out;
   }
 
@@ -63,15 +63,15 @@ struct InferenceSession::Stage {
     Tensors tensors;
     Types types;
     for (const OnnxValue& value : in) {
-      if (!value.is_tensor()) return call(in);
+      if (!value.is_tensor()) return call_(in);
       tensors.push_back(value.tensor());
       types.push_back(value.tensor().type());
     }
-    if (!eager_because(types).empty()) return call(in);
-    const Tensors out = compiled(tensors);
-    const std::lock_guard lock(mutex);
+    if (!eager_because(types).empty()) return call_(in);
+    const Tensors out = compiled_(tensors);
+    const std::lock_guard lock(mutex_);
     OnnxValues values;
-    for (std::size_t i = 0; i < out.size(); ++i) values.push_back({out[i], elements[i]});
+    for (std::size_t i = 0; i < out.size(); ++i) values.push_back({out[i], elements_[i]});
     return values;
   }
 
@@ -81,14 +81,15 @@ struct InferenceSession::Stage {
   static constexpr std::size_t kMostEager = 64;
 
   std::string reason(const Types& types) {
-    const std::lock_guard lock(mutex);
-    const auto found = std::find_if(eager.begin(), eager.end(), [&](const auto& each) { return each.first == types; });
-    return found == eager.end() ? "" : found->second;
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(eager_.begin(), eager_.end(),
+                                    [&](const auto& each) { return each.first == types; });
+    return found == eager_.end() ? "" : found->second;
   }
   void set_eager(const Types& types, std::string why) {
-    const std::lock_guard lock(mutex);
-    if (eager.size() == kMostEager) eager.erase(eager.begin());
-    eager.emplace_back(types, std::move(why));
+    const std::lock_guard lock(mutex_);
+    if (eager_.size() == kMostEager) eager_.erase(eager_.begin());
+    eager_.emplace_back(types, std::move(why));
   }
 
   /// The function that is planned: of tensors alone.
@@ -97,26 +98,26 @@ struct InferenceSession::Stage {
     for (std::size_t i = 0; i < in.size(); ++i) values.push_back(value_of(in[i], inputs[i]));
     Tensors out;
     std::vector<OnnxElement> found;
-    for (const OnnxValue& value : call(values)) {
+    for (const OnnxValue& value : call_(values)) {
       if (!value.is_tensor()) throw OnnxNeedsData(text("an output is ", value));
       out.push_back(value.tensor());
       found.push_back(value.element());
     }
-    const std::lock_guard lock(mutex);
-    elements = std::move(found);
+    const std::lock_guard lock(mutex_);
+    elements_ = std::move(found);
     return out;
   }
 
-  const Call call;  ///< in a trace or at once
-  Compiled compiled;
+  const Call call_;  ///< in a trace or at once
+  Compiled compiled_;
 
-  std::mutex mutex;  ///< of what follows
+  std::mutex mutex_;  ///< of what follows
   /// Signatures that run op by op, and why.
-  std::vector<std::pair<Types, std::string>> eager;
-  std::vector<OnnxElement> elements;  ///< of the outputs, as a trace found them
+  std::vector<std::pair<Types, std::string>> eager_;
+  std::vector<OnnxElement> elements_;  ///< of the outputs, as a trace found them
 };
 
-InferenceSession::InferenceSession(OnnxModel model, const PlanOptions& options, std::size_t most_plans)
+InferenceSession::InferenceSession(const OnnxModel& model, const PlanOptions& options, std::size_t most_plans)
     : stages_{std::make_shared<Stage>(
           model.inputs(), model.outputs(), [model](const OnnxValues& in) { return model(in); }, options, most_plans)} {}
 

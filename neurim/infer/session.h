@@ -18,7 +18,7 @@ namespace neurim {
 class InferenceSession {
  public:
   /// Of the options those of arithmetic, kernels and the device count. At most `most_plans` signatures are kept.
-  explicit InferenceSession(OnnxModel model, const PlanOptions& options = {}, std::size_t most_plans = 16);
+  explicit InferenceSession(const OnnxModel& model, const PlanOptions& options = {}, std::size_t most_plans = 16);
   explicit InferenceSession(Function function, const PlanOptions& options = {},
                             std::size_t most_plans = 16);  ///< the same
   /// The same of a model with one input, on the device where it lies.

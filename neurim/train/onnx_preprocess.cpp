@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "neurim/base/error.h"
+#include "neurim/model/onnx/model.h"
 
 namespace neurim {
 

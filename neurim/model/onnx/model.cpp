@@ -90,9 +90,7 @@ OnnxPort port_of(const onnx::ValueInfoProto& info) {
   port.element = static_cast<OnnxElement>(type->tensor_type().elem_type());
   if (!type->tensor_type().has_shape() || port.kind != OnnxKind::tensor) return port;
   Shape shape;
-  std::set<std::string> symbols;
   for (const auto& dim : type->tensor_type().shape().dim()) {
-    const std::string axis = text(info.name(), '.', shape.rank());
     const std::string& own = dim.dim_param();
     const bool plain = !own.empty() && (std::isalpha(static_cast<unsigned char>(own[0])) || own[0] == '_') &&
                        std::all_of(own.begin(), own.end(), [](char c) {

@@ -132,11 +132,11 @@ OnnxValues tf_idf(const OnnxCall& call) {
   const Shape& shape = call.in(0).shape();
   const std::int64_t rows = shape.rank() == 2 ? std::int64_t{shape[0]} : 1,
                      width = shape.rank() == 0 ? 1 : std::int64_t{shape[-1]};
+  constexpr std::int64_t most = std::int64_t{1} << 26;  // columns
+  require(std::all_of(places.begin(), places.end(), [&](std::int64_t at) { return at >= 0 && at < most; }),
+          "ngram_indexes are not all from 0 to ", most - 1);
   const std::int64_t size = places.empty() ? 0 : *std::max_element(places.begin(), places.end()) + 1;
   const std::int64_t pool = of_texts ? std::ssize(words) : std::ssize(numbers);
-  constexpr std::int64_t most = std::int64_t{1} << 26;  // columns
-  require(size <= most && std::all_of(places.begin(), places.end(), [](std::int64_t at) { return at >= 0; }),
-          "ngram_indexes are not all from 0 to ", most);
   require(std::is_sorted(counts.begin(), counts.end()) && (counts.empty() || (counts[0] >= 0 && counts.back() <= pool)),
           "ngram_counts are no places in a pool of ", pool);
   std::vector<float> out(static_cast<std::size_t>(rows * size));
