@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <thread>
 
 #include "neurim/compile/plan.h"
 #include "neurim/infer/session.h"
@@ -93,6 +95,26 @@ TEST(OnnxModel, RunsPlannedAndAtOnce) {
   EXPECT_EQ(session.run(Tensors{kRow})[0].values<double>(), (std::vector<double>{0, 2}));
   EXPECT_EQ(session.eager_because({kRow.type()}), "");
   EXPECT_EQ(text(session.inputs()[0]), "f32(n,2)");
+}
+
+TEST(OnnxModel, ThreadsShareASession) {
+  Builder builder = one_node("Relu");
+  builder.node("Add", {"y", "y"}, {"z"});
+  builder.graph().mutable_output(0)->set_name("z");
+  const InferenceSession session(builder.model(), {}, 2);  // fewer plans than sizes
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&session, &wrong, thread] {
+      for (int turn = 0; turn < 20; ++turn) {
+        const std::int64_t rows = 1 + (thread + turn) % 3;
+        const Tensor x = Tensor::full({DType::f32, {rows, 2}}, thread + 1);
+        const std::vector<double> found = session.run(Tensors{x})[0].values<double>();
+        wrong += found != std::vector<double>(static_cast<std::size_t>(2 * rows), 2 * (thread + 1));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(OnnxModel, WhatNeedsDataRunsOpByOp) {

@@ -11,8 +11,10 @@ Types RoiAlign::infer(std::span<const Type> in) const {
   const Shape &x = in[0].shape, &boxes = in[1].shape;
   require(x.rank() == 4 && boxes.rank() == 2 && boxes[1] == 4 && in[2] == (Type{DType::i64, {boxes[0]}}), name(),
           ": takes x", x, ", boxes", boxes, " and images ", in[2], ", where (N,C,H,W), (R,4) and i64(R) are wanted");
-  require(options.height > 0 && options.width > 0 && options.sampling_ratio >= 0, name(), ": the results are of ",
-          options.height, "x", options.width, ", with a sampling ratio of ", options.sampling_ratio);
+  constexpr std::int64_t most = 1000;  // samples along an axis of a bin, of which two are usual
+  require(options.height > 0 && options.width > 0 && options.sampling_ratio >= 0 && options.sampling_ratio <= most,
+          name(), ": the results are of ", options.height, "x", options.width, ", with a sampling ratio of ",
+          options.sampling_ratio, "; it is 0 to ", most);
   return {{in[0].dtype, {boxes[0], x[1], options.height, options.width}}};
 }
 

@@ -127,6 +127,7 @@ OnnxValues tf_idf(const OnnxCall& call) {
   const std::int64_t shortest = call.integer("min_gram_length", std::int64_t{1}),
                      longest = call.integer("max_gram_length", std::int64_t{1}),
                      skips = call.integer("max_skip_count", std::int64_t{0});
+  require(skips >= 0, "max_skip_count is ", skips);
   const bool of_texts = call.in(0).is_strings();
   const std::vector<std::int64_t> tokens = of_texts ? std::vector<std::int64_t>() : call.integers(0);
   const Shape& shape = call.in(0).shape();
@@ -153,7 +154,7 @@ OnnxValues tf_idf(const OnnxCall& call) {
       require(gram < places.size(), "there are more n-grams than ngram_indexes");
       if (length < shortest || length > longest) continue;
       for (std::int64_t row = 0; row < rows; ++row)
-        for (std::int64_t step = 1; step <= (length == 1 ? 1 : skips + 1); ++step)
+        for (std::int64_t step = 1; step <= (length == 1 ? 1 : std::min(skips, width) + 1); ++step)
           for (std::int64_t start = 0; start + (length - 1) * step < width; ++start) {
             bool found = true;
             for (std::int64_t i = 0; found && i < length; ++i) found = same(row * width + start + i * step, first + i);
