@@ -25,7 +25,7 @@ Program build(const Graph& traced, const PlanOptions& options) {
   Graph graph = traced;
   if (options.freeze) graph = freeze(graph);
   // Kernels are made for f32 and round as compute_dtype says; reference kernels take every type.
-  if (options.freeze && !options.interpret) graph = computed_in(graph, DType::f32, kHalves);
+  if (options.freeze && !options.interpret) graph = recognise(computed_in(graph, DType::f32, kHalves));
   graph = decompose(graph, lowering);  // first: gradients may repeat what a forward op decomposes to
   if (!options.interpret) {
     graph = fold(slice_first(graph));

@@ -24,6 +24,7 @@
 #include "neurim/ops/neg.h"
 #include "neurim/ops/pow.h"
 #include "neurim/ops/reciprocal.h"
+#include "neurim/ops/relu.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/sign.h"
 #include "neurim/ops/sqrt.h"
@@ -130,17 +131,24 @@ OnnxValues pow_rule(const OnnxCall& call) {
   return {pow(a, cast(b, a.dtype()))};
 }
 
+/// By the op that has kernels of its own, where there is one for these limits.
+Tensor clipped(const Tensor& x, double low, double high) {
+  if (is_floating(x.dtype()) && low == 0 && high == 6) return relu6(x);
+  if (is_floating(x.dtype()) && low == 0 && std::isinf(high)) return relu(x);
+  return clamp(x, low, high);
+}
+
 /// Clip: limits were attributes before version 11.
 OnnxValues clip_rule(const OnnxCall& call) {
   const Tensor& x = call.tensor(0);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (call.version() < 11) {
     const double low = call.number("min", -kInfinity), high = call.number("max", kInfinity);
-    return {clamp(x, low, high)};
+    return {clipped(x, low, high)};
   }
   if (!is_whole(x) && call.known(1) && call.known(2)) {
     const double low = call.number(1, -kInfinity), high = call.number(2, kInfinity);
-    if (low <= high) return {clamp(x, low, high)};
+    if (low <= high) return {clipped(x, low, high)};
   }
   Tensor y = x;
   if (call.has(1)) y = is_whole(x) ? integer("maximum", {y, call.tensor(1)}) : maximum(y, call.tensor(1));
