@@ -14,6 +14,7 @@
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/reshape.h"
+#include "neurim/ops/sigmoid.h"
 #include "neurim/ops/slice.h"
 #include "neurim/ops/softmax.h"
 #include "neurim/ops/transpose.h"
@@ -57,6 +58,12 @@ TEST(Recognise, Gelu) {
                                 Function([&](const Tensor& t) { return t * (erf(t / root) + 1.0) * 0.25; }),
                                 Function([&](const Tensor& t) { return t * (erf(t / root) + 0.5) * 0.5; })})
     EXPECT_FALSE(has(planned(other, x), "gelu"));
+}
+
+TEST(Recognise, Silu) {
+  const Tensor x = drawn({5, 33}, 7);
+  EXPECT_TRUE(has(planned([](const Tensor& t) { return t * sigmoid(t); }, x), "silu"));
+  EXPECT_FALSE(has(planned([](const Tensor& t) { return (t + 1.0) * sigmoid(t); }, x), "silu"));
 }
 
 TEST(Recognise, BiasAndRowsInAnotherOrder) {

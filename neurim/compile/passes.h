@@ -18,8 +18,8 @@ Graph computed_in(const Graph& graph, DType dtype, std::span<const DType> replac
 /// nodes (same op, attributes and inputs).
 Graph fold(const Graph& graph);
 
-/// Inference: finds ops that imported models write out in others: gelu by erf, attention, the bias of a fully connected
-/// layer, and transposes one after the other.
+/// Inference: finds ops that imported models write out in others: gelu by erf, silu, attention, the bias of a fully
+/// connected layer, and transposes one after the other.
 Graph recognise(const Graph& graph);
 
 /// Gives each reader of a dequantize one of its own, so that kernels may take it with the reader and read its bytes.

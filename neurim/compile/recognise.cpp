@@ -11,6 +11,7 @@
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/multihead_attention.h"
 #include "neurim/ops/reshape.h"
+#include "neurim/ops/silu.h"
 #include "neurim/ops/slice.h"
 #include "neurim/ops/softmax.h"
 #include "neurim/ops/transpose.h"
@@ -84,6 +85,14 @@ std::optional<Tensor> as_gelu(const Tensors& in) {
   for (std::size_t i = 0; i < 2; ++i)
     if (const auto z = erf_above_minus_one(product.values[i]))
       if (const Tensor& x = product.values[1 - i]; is_over_root_of_two(*z, x)) return gelu(x);
+  return std::nullopt;
+}
+
+/// silu(x), written out: x * sigmoid(x).
+std::optional<Tensor> as_silu(const Tensors& in) {
+  for (std::size_t i = 0; i < 2; ++i)
+    if (const Graph::Node* node = made_by(in[i], "sigmoid"); node && same(traced_value(node->in[0]), in[1 - i]))
+      return silu(in[1 - i]);
   return std::nullopt;
 }
 
@@ -221,7 +230,8 @@ Graph recognise(const Graph& graph) {
   const std::vector<int> readers = count_readers(graph);
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
     std::optional<Tensor> found;
-    if (node.op->name() == "mul") found = as_gelu(in);
+    if (node.op->name() == "mul") found = as_silu(in);
+    if (node.op->name() == "mul" && !found) found = as_gelu(in);
     if (node.op->name() == "add")
       for (std::size_t i = 0; i < 2 && !found; ++i)
         if (readers[node.in[i]] == 1) found = with_bias(in[i], in[1 - i]);
