@@ -365,6 +365,14 @@ TEST_F(OnnxFolder, DataAreReadInsideTheFolderAlone) {
   expect_words(opened("data", "-1"), {"'-1'"});
 }
 
+TEST_F(OnnxFolder, InfinitiesAreWrittenAndReadBack) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const OnnxValue value(Tensor::from({2}, std::vector<float>{infinity, -infinity}), OnnxElement::f8e5m2);
+  write_onnx_value(folder / "value.pb", value, OnnxKind::tensor, "v");
+  EXPECT_EQ(read_onnx_value(folder / "value.pb", OnnxKind::tensor).tensor().values<float>(),
+            (std::vector<float>{infinity, -infinity}));
+}
+
 TEST_F(OnnxFolder, EveryElementTypeIsWrittenAndReadBack) {
   for (int number = 1; number <= 26; ++number) {
     const auto element = static_cast<OnnxElement>(number);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "neurim/base/writable.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
@@ -38,6 +40,9 @@ struct Inputs {
   OnnxValues values;
   std::vector<fs::path> files;  // empty for one that is left out
   bool messages = false;        // whether there are ONNX's .pb among them
+  bool none() const {           // whether no input has a file
+    return std::all_of(files.begin(), files.end(), [](const fs::path& file) { return file.empty(); });
+  }
 };
 
 Inputs read_inputs(const fs::path& folder, const std::vector<OnnxPort>& ports) {
@@ -117,8 +122,10 @@ int verb_run(const Words& words) {
       "inputs", inputs,
       "folder with input_0.npy, input_1.npy, … in the order of the model's inputs, or ONNX's input_0.pb, …; of "
       "images floating (N,C,H,W), preprocessed");
-  line.options("outputs", outputs,
-               "folder that output_0.npy, … are written into, output_0.pb, … where an input is one");
+  line.options(
+      "outputs", outputs,
+      "folder that output_0.npy, … are written into, output_0.pb, … where an input is one, both where there is "
+      "none");
   line.options("threads", threads, "compute threads");
   line.options("seed", seed, kSeedOfWeights);
   line.add_device();
@@ -170,6 +177,10 @@ int verb_run(const Words& words) {
   const OnnxValues out = naming(unlike, [&] { return session.run(in.values); });
   make_folder(outputs);
   write_outputs(out, session, files, in.messages);
+  if (in.none() && !in.messages) {  // nothing says in which form they are wanted
+    for (fs::path& file : files) file.replace_extension(".pb");
+    write_outputs(out, session, files, true);
+  }
   console.print(
       text(described(in.values), " -> ", described(out), "  ", files[0].string(), files.size() > 1 ? ", …" : ""));
   console.event({{"event", "summary"}, {"outputs", out.size()}, {"planned", eager.empty()}});

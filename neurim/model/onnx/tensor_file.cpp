@@ -65,7 +65,8 @@ std::string to_raw(const OnnxValue& value) {
   std::string raw(stored_bytes(value.element(), tensor.numel()), '\0');
   for (std::size_t i = 0; i < values.size(); ++i) {
     auto& at = reinterpret_cast<std::uint8_t&>(raw[i / each]);
-    at = static_cast<std::uint8_t>(at | to_narrow(value.element(), values[i]) << (i % each * bits));
+    at = static_cast<std::uint8_t>(at | to_narrow(value.element(), values[i], {.saturate = false})
+                                            << (i % each * bits));
   }
   return raw;
 }

@@ -180,7 +180,7 @@ OnnxValues bit_cast(const OnnxCall& call) {
   const std::vector<double> values = x.values<double>();
   std::vector<double> cast_values;
   for (const double value : values) {
-    const std::uint8_t bits = is_narrow(from) ? to_narrow(from, value)
+    const std::uint8_t bits = is_narrow(from) ? to_narrow(from, value, {.saturate = false})
                                               : static_cast<std::uint8_t>(static_cast<std::int64_t>(value) & 255);
     cast_values.push_back(is_narrow(to)           ? from_narrow(to, bits)
                           : to == OnnxElement::i8 ? static_cast<std::int8_t>(bits)
