@@ -89,8 +89,8 @@ std::string described(const OnnxValues& values) {
 }
 
 /// Writes a file for each output.
-void write_outputs(const OnnxValues& out, const InferenceSession& session, const std::vector<fs::path>& files,
-                   bool messages) {
+void write_each(const OnnxValues& out, const InferenceSession& session, const std::vector<fs::path>& files,
+                bool messages) {
   for (std::size_t i = 0; i < out.size(); ++i) {
     const OnnxPort& port = session.outputs()[i];
     if (messages) {
@@ -101,6 +101,15 @@ void write_outputs(const OnnxValues& out, const InferenceSession& session, const
       write_npy(files[i], out[i].tensor());
     }
   }
+}
+
+/// In the form of the inputs; in both where there are none to say it.
+void write_outputs(const OnnxValues& out, const InferenceSession& session, std::vector<fs::path> files,
+                   const Inputs& in) {
+  write_each(out, session, files, in.messages);
+  if (!in.none() || in.messages) return;
+  for (fs::path& file : files) file.replace_extension(".pb");
+  write_each(out, session, files, true);
 }
 
 }  // namespace
@@ -176,11 +185,7 @@ int verb_run(const Words& words) {
   if (!eager.empty()) console.print(text("note: runs op by op, not as a plan: ", eager));
   const OnnxValues out = naming(unlike, [&] { return session.run(in.values); });
   make_folder(outputs);
-  write_outputs(out, session, files, in.messages);
-  if (in.none() && !in.messages) {  // nothing says in which form they are wanted
-    for (fs::path& file : files) file.replace_extension(".pb");
-    write_outputs(out, session, files, true);
-  }
+  write_outputs(out, session, files, in);
   console.print(
       text(described(in.values), " -> ", described(out), "  ", files[0].string(), files.size() > 1 ? ", …" : ""));
   console.event({{"event", "summary"}, {"outputs", out.size()}, {"planned", eager.empty()}});
