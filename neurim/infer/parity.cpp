@@ -169,13 +169,20 @@ Parity embedded_parity(const Checkpoint& checkpoint, const InferenceSession& exp
   }
   const std::int64_t count = std::min(kMostParityImages, images->dataset.size(images->split));
   std::vector<std::byte> buffer;
-  for (std::int64_t i = 0; i < count; ++i)
-    naming([&] { return images->dataset.name(images->split, i); },
-           [&] {
-             const std::int64_t label = images->dataset.label(images->split, i);
-             const auto in = both(images->dataset.read(images->split, i, buffer));
-             checkpoint.config.multi_label() ? add(in, {}) : add(in, {&label, 1});
-           });
+  std::int64_t unreadable = 0;
+  const auto read = [&](std::int64_t i) -> std::optional<std::pair<Tensor, Tensor>> {
+    try {
+      return naming([&] { return images->dataset.name(images->split, i); },
+                    [&] { return both(images->dataset.read(images->split, i, buffer)); });
+    } catch (const Error& error) {
+      if (error.fault() != Fault::data || ++unreadable > most_bad(LoaderOptions().max_bad, count)) throw;
+      return std::nullopt;
+    }
+  };
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t label = images->dataset.label(images->split, i);
+    if (const auto in = read(i)) checkpoint.config.multi_label() ? add(*in, {}) : add(*in, {&label, 1});
+  }
   return comparison.finish(of_images(comparison.result.samples, *images));
 }
 
