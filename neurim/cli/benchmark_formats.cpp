@@ -190,9 +190,7 @@ void time_all(std::vector<Format>& formats, const FormatsBenchmark& o, const Ten
   for (std::int64_t round = 0; round < o.rounds; ++round)
     for (Format& format : formats) {
       const std::vector<double> times = format.timed(x, o.seconds);
-      double sum = 0;
-      for (const double time : times) sum += time;
-      format.rates.push_back(static_cast<double>(o.batch) * static_cast<double>(times.size()) / sum);
+      format.rates.push_back(rate_of(times, o.batch));
       format.calls.insert(format.calls.end(), times.begin(), times.end());
       console.progress(
           text("  round ", round + 1, '/', o.rounds, "  ", format.name, "  ", fixed(format.rates.back(), 1), " img/s"));
@@ -207,10 +205,7 @@ void print(std::vector<Format>& formats, const Compared& compared, const Formats
   console.print(row.data());
   for (Format& format : formats) {
     std::sort(format.calls.begin(), format.calls.end());
-    const auto milliseconds = [&](double share) {
-      return 1e3 * format.calls[std::min(format.calls.size() - 1,
-                                         static_cast<std::size_t>(share * static_cast<double>(format.calls.size())))];
-    };
+    const auto milliseconds = [&](double share) { return 1e3 * sorted_at(format.calls, share); };
     const double images = static_cast<double>(compared.images);
     const double accuracy = static_cast<double>(format.right) / images,
                  same = static_cast<double>(format.same) / images;

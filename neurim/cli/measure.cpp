@@ -1,5 +1,6 @@
 #include "neurim/cli/measure.h"
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <sstream>
@@ -18,6 +19,16 @@ std::vector<double> times_of(const std::function<void()>& call, double seconds) 
     times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
   }
   return times;
+}
+
+double sorted_at(const std::vector<double>& sorted, double share) {
+  return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
+}
+
+double rate_of(const std::vector<double>& times, std::int64_t batch) {
+  double sum = 0;
+  for (const double time : times) sum += time;
+  return static_cast<double>(batch) * static_cast<double>(times.size()) / sum;
 }
 
 void serve(const JsonObject& base, std::int64_t batch, const std::function<void()>& call) {

@@ -42,10 +42,6 @@ class Case {
   Plan plan_;
 };
 
-double sorted_at(const std::vector<double>& sorted, double share) {
-  return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
-}
-
 struct BenchmarkOptions {
   std::string model, arch, mode = "infer", formats, python = "python3", data, augment = "rrc,hflip", decode = "exact",
                            loader = "neurim";
@@ -141,9 +137,7 @@ Measured measure(const Case& subject, const BenchmarkOptions& o, Console& consol
   Measured measured;
   for (std::int64_t round = 0; round < o.rounds; ++round) {
     const std::vector<double> times = times_of(call, o.seconds);
-    double sum = 0;
-    for (const double time : times) sum += time;
-    measured.rates.push_back(static_cast<double>(o.batch()) * static_cast<double>(times.size()) / sum);
+    measured.rates.push_back(rate_of(times, o.batch()));
     measured.calls.insert(measured.calls.end(), times.begin(), times.end());
     console.progress(text("  round ", round + 1, '/', o.rounds, "  ", fixed(measured.rates.back(), 1), " img/s"));
   }
@@ -202,11 +196,19 @@ int verb_benchmark(const Words& words) {
   refuse_sequence(checkpoint, "benchmark");
   if (o.input.imgsz) check_size(checkpoint.model, *o.input.imgsz);
   const Type images = image_type(o.input.applied_to(checkpoint.config.preprocess), o.batch());
+  Console console(line.console());
+  if (!o.formats.empty() && !line.dry_run())  // which has plans of its own
+    return benchmark_formats({.formats = o.wanted_formats(),
+                              .data = o.data,
+                              .python = o.python,
+                              .batch = o.batch(),
+                              .rounds = o.rounds,
+                              .seconds = o.seconds},
+                             checkpoint, line, console);
   const std::string precision(name(line.compute_dtype()));
   PlanOptions options = line.plan_options();
   options.deterministic = o.deterministic;
   const Case subject(checkpoint, o.mode, images, line.device(), options);
-  Console console(line.console());
   if (line.dry_run())
     return line.end_dry_run(
         console,
@@ -218,14 +220,6 @@ int verb_benchmark(const Words& words) {
          {"precision", precision},
          {"rounds", o.rounds},
          {"seconds", o.seconds}});
-  if (!o.formats.empty())
-    return benchmark_formats({.formats = o.wanted_formats(),
-                              .data = o.data,
-                              .python = o.python,
-                              .batch = o.batch(),
-                              .rounds = o.rounds,
-                              .seconds = o.seconds},
-                             checkpoint, line, console);
   if (o.serving) {
     serve({{"suite", o.mode},
            {"case", model},

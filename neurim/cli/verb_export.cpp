@@ -87,9 +87,8 @@ void check_options(const CommandLine& line, const std::string& format, const std
 ExportedPreprocess exported_preprocess(const std::string& chosen, const Checkpoint& checkpoint) {
   require(chosen.empty() || chosen == "embedded" || chosen == "external", "preprocess: there is no '", chosen,
           "'; known are embedded, external");
-  const std::string why = embeds_no_preprocess(checkpoint.config);
-  require(chosen != "embedded" || why.empty(), "preprocess=embedded: ", why, "; use preprocess=external");
-  return chosen == "external" || !why.empty() ? ExportedPreprocess::external : ExportedPreprocess::embedded;
+  const bool embedded = chosen.empty() ? embeds_no_preprocess(checkpoint.config).empty() : chosen == "embedded";
+  return embedded ? ExportedPreprocess::embedded : ExportedPreprocess::external;
 }
 
 /// The type that the option says; bf16 with the first opset that has it, unless another one is given.

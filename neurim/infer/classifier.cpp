@@ -5,7 +5,6 @@
 #include <cmath>
 #include <future>
 #include <numeric>
-#include <thread>
 
 #include "neurim/base/error.h"
 #include "neurim/core/device.h"
@@ -119,6 +118,7 @@ struct ImageClassifier::State {
     const Type type = image_type(config.preprocess, static_cast<std::int64_t>(size));
     const auto begin = [&](std::size_t first) {
       Group batch{.first = first, .count = std::min(size, images.count - std::min(first, images.count))};
+      if (batch.count == 0) return batch;
       batch.pixels.resize(static_cast<std::size_t>(type.shape.numel()));
       read(batch, images, readers);
       return batch;

@@ -55,9 +55,8 @@ class Nodes {
     return file_.node(type, in, attributes, text("preprocess/", type), 1)[0];
   }
   Name real(double value) { return file_.constant(Tensor::scalar(value, DType::f32), "preprocess/value"); }
-  Name whole(std::int64_t value) { return list({value}); }
-  Name list(const std::vector<std::int64_t>& values) {
-    return file_.constant(Tensor::from({std::ssize(values)}, values), "preprocess/value");
+  Name whole(std::int64_t value, const Shape& shape = {1}) {
+    return file_.constant(Tensor::from(shape, std::vector<std::int64_t>{value}), "preprocess/value");
   }
   Name as_float(const Name& value) { return node("Cast", {value}, {{"to", onnx_type(DType::f32)}}); }
   Name as_whole(const Name& value) { return node("Cast", {value}, {{"to", onnx_type(DType::i64)}}); }
@@ -125,8 +124,8 @@ class Nodes {
 
   /// f32(count,size): the share of each pixel of the image in each of the result.
   Name matrix(const Place& place, std::int64_t count) {
-    const Name scalar = node("Squeeze", {place.size, whole(0)}), zero = constant(0), one = constant(1);
-    const Name pixels = node("Range", {zero, scalar, one});
+    const Name count_in = node("Squeeze", {place.size, whole(0)});
+    const Name pixels = node("Range", {whole(0, {}), count_in, whole(1, {})});
     const Name twice_at = node("Add", {node("Mul", {positions(place, count), whole(2)}), whole(1)});
     const Name center = node("Mul", {twice_at, place.size});  // of the pixel, in units of 1 / (2 * full) pixels
     Name shares;
@@ -141,10 +140,6 @@ class Nodes {
     }
     if (p_.resize != ResizeMode::letterbox) return shares;
     return node("Where", {inside(place, count), shares, real(0)});  // 0 / 0 beyond the edges is not taken
-  }
-
-  Name constant(std::int64_t value) {
-    return file_.constant(Tensor::from(Shape{}, std::vector<std::int64_t>{value}), "preprocess/value");
   }
 
   /// The weight of a pixel at the distance x: see Resampler.

@@ -31,11 +31,11 @@ struct OnnxTraining {
 /// The key of the metadata that names the value of a file where its preprocessing ends and the network begins.
 inline constexpr std::string_view kOnnxPixels = "pixels";
 
-/// A part of a file.
+/// A part of a file; of one that names no such value each is the whole.
 enum class OnnxPart : std::uint8_t {
   whole,
-  preprocess,  ///< up to the value that kOnnxPixels names; nothing of a file that names none
-  network,     ///< from there on; the whole of a file that names none
+  preprocess,  ///< up to the value that kOnnxPixels names
+  network,     ///< from there on
 };
 
 /// How a file is read.

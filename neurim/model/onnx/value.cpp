@@ -89,6 +89,10 @@ const Shape& OnnxValue::shape() const { return is_strings() ? strings().shape : 
 OnnxValue onnx_sizes(const Shape& shape, const std::vector<Dim>& sizes) {
   if (std::none_of(sizes.begin(), sizes.end(), [](Dim size) { return size.symbolic(); }))
     return Tensor::from(shape, std::vector<std::int64_t>(sizes.begin(), sizes.end()));
+  return texts_of_sizes(shape, sizes);
+}
+
+OnnxStrings texts_of_sizes(const Shape& shape, const std::vector<Dim>& sizes) {
   OnnxStrings texts{shape, {}, true};
   for (const Dim size : sizes) texts.values.push_back(text(size));
   return texts;

@@ -90,6 +90,8 @@ class OnnxValue {
 using OnnxValues = std::vector<OnnxValue>;  ///< of one node, or of a whole graph
 /// Sizes as a value: i64 where all are numbers, else texts.
 OnnxValue onnx_sizes(const Shape& shape, const std::vector<Dim>& sizes);
+/// The same as texts, whether they are numbers or not.
+OnnxStrings texts_of_sizes(const Shape& shape, const std::vector<Dim>& sizes);
 bool is_sizes(const OnnxValue& value);  ///< whether it holds sizes as texts
 /// The sizes in such a value, or the whole numbers in a tensor that is known. Throws Error(usage) for another.
 std::vector<Dim> sizes_of(const OnnxValue& value);

@@ -386,6 +386,12 @@ OnnxValue onnx_part(const OnnxValue& value, int axis, std::int64_t first, std::i
 
 OnnxValue onnx_joined(const OnnxValues& values, int axis) {
   if (values.size() == 1) return values[0];
+  const bool of_sizes = std::any_of(values.begin(), values.end(), is_sizes);
+  if (of_sizes && !std::all_of(values.begin(), values.end(), is_sizes)) {
+    OnnxValues texts;
+    for (const OnnxValue& value : values) texts.emplace_back(texts_of_sizes(value.shape(), sizes_of(value)));
+    return onnx_joined(texts, axis);
+  }
   if (!values[0].is_strings()) {
     Tensors tensors;
     for (const OnnxValue& value : values) tensors.push_back(value.tensor());

@@ -27,54 +27,6 @@ bool moves(const std::string& op) {
   return known.count(op) > 0;
 }
 
-/// The call with all inputs that are moved as sizes.
-class OfSizes final : public OnnxCall {
- public:
-  explicit OfSizes(const OnnxCall& call) : call_(call) {
-    const int moved = call.op() == "Concat" ? call.inputs() : 1;
-    for (int i = 0; i < call.inputs(); ++i) {
-      const OnnxValue& value = call.in(i);
-      if (i >= moved || is_sizes(value) || !value) {
-        in_.push_back(value);
-        continue;
-      }
-      OnnxStrings texts{value.shape(), {}, true};
-      for (const Dim size : sizes_of(value)) texts.values.push_back(text(size));
-      in_.emplace_back(texts);
-    }
-  }
-  const std::string& op() const override { return call_.op(); }
-  std::int64_t version() const override { return call_.version(); }
-  int inputs() const override { return call_.inputs(); }
-  int outputs() const override { return call_.outputs(); }
-  bool wants(int output) const override { return call_.wants(output); }
-  const OnnxValue& in(int input) const override {
-    return input < inputs() ? in_[static_cast<std::size_t>(input)] : call_.in(input);
-  }
-  bool has(std::string_view name) const override { return call_.has(name); }
-  std::int64_t integer(std::string_view name, std::int64_t otherwise) const override {
-    return call_.integer(name, otherwise);
-  }
-  double number(std::string_view name, double otherwise) const override { return call_.number(name, otherwise); }
-  std::string word(std::string_view name, std::string otherwise) const override {
-    return call_.word(name, std::move(otherwise));
-  }
-  std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> otherwise) const override {
-    return call_.integers(name, std::move(otherwise));
-  }
-  std::vector<double> numbers(std::string_view name, std::vector<double> otherwise) const override {
-    return call_.numbers(name, std::move(otherwise));
-  }
-  std::vector<std::string> words(std::string_view name) const override { return call_.words(name); }
-  OnnxValue value(std::string_view name) const override { return call_.value(name); }
-  OnnxValues run(std::string_view name, const OnnxValues& in) const override { return call_.run(name, in); }
-  int inputs_of(std::string_view name) const override { return call_.inputs_of(name); }
-
- private:
-  const OnnxCall& call_;
-  OnnxValues in_;
-};
-
 /// Combines two lists of as many sizes, or one of them with each of the other.
 template <class Function>
 std::optional<std::vector<Dim>> combined(const SizeList& a, const SizeList& b, const Function& function) {
@@ -172,7 +124,7 @@ std::optional<OnnxValues> onnx_of_sizes(const OnnxOperator& op, const OnnxCall& 
   if (!moved) return computed(call);
   for (int i = 0; i < call.inputs(); ++i)
     if (call.has(i) && !readable(call.in(i))) return std::nullopt;
-  OnnxValues out = op.rule(OfSizes(call));
+  OnnxValues out = op.rule(call);
   for (OnnxValue& value : out)
     if (is_sizes(value)) value = onnx_sizes(value.shape(), sizes_of(value));
   return out;
