@@ -7,6 +7,7 @@
 #include "neurim/compile/plan.h"
 #include "neurim/core/random.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/concat.h"
 #include "neurim/ops/div.h"
 #include "neurim/ops/erf.h"
 #include "neurim/ops/gather.h"
@@ -93,6 +94,71 @@ TEST(Recognise, Attention) {
   const std::string other = planned([&](const Tensor& t) { return packed(t, {1, 0, 2}, {}); }, x);
   EXPECT_TRUE(has(other, "multihead_attention")) << other;
   EXPECT_FALSE(has(planned([&](const Tensor& t) { return packed(t, {0, 1, 2}, mask); }, x), "multihead_attention"));
+}
+
+/// As torch.nn.MultiheadAttention is exported: the time is the first axis, and batch and heads are one.
+Tensor torch_attention(const Tensor& x, std::int64_t heads, const Tensors& weights) {
+  const std::int64_t n = x.size(0), l = x.size(1), e = x.size(2), size = e / heads;
+  const Tensor all = linear(transpose(x, {1, 0, 2}), weights[0]) + weights[1];  // (l, n, 3e)
+  const Tensor apart = transpose(reshape(all, {1, l, n, 3, e}), {3, 1, 2, 0, 4});
+  const auto part = [&](std::int64_t i) {
+    const Tensor one = gather(reshape(apart, {3, l, n, e}), Tensor::from({}, std::vector<std::int64_t>{i}), 0);
+    return reshape(transpose(reshape(one, {l, n * heads, size}), {1, 0, 2}), {n, heads, l, size});
+  };
+  const Tensor scores = matmul(part(0) * 0.25, transpose(part(1), {0, 1, 3, 2}));
+  const Tensor means = matmul(softmax(scores, -1), part(2));
+  const Tensor rows = reshape(transpose(means, {2, 0, 1, 3}), {l * n, e});
+  return transpose(reshape(linear(rows, weights[2]) + weights[3], {l, n, e}), {1, 0, 2});
+}
+
+TEST(Recognise, AttentionWithTheTimeFirst) {
+  constexpr std::int64_t l = 7, heads = 3, e = 48;
+  const Tensors weights{drawn({3 * e, e}, 8), drawn({3 * e}, 9), drawn({e, e}, 10), drawn({e}, 11)};
+  for (const std::int64_t n : {1, 2}) {
+    const std::string ops = planned([&](const Tensor& t) { return torch_attention(t, heads, weights); },
+                                    drawn({n, l, e}, 12) * 0.1);
+    EXPECT_TRUE(has(ops, "multihead_attention")) << ops;
+    for (const char* op : {"transpose", "gather", "softmax", "add"}) EXPECT_FALSE(has(ops, op)) << n << ": " << ops;
+  }
+}
+
+TEST(Recognise, MovesThatCannotBeOneStayAsTheyAre) {
+  const Tensor x = drawn({2, 6, 5, 4}, 13);
+  for (const Function& moved : {
+           Function([](const Tensor& t) {  // of ShuffleNet
+             return reshape(transpose(reshape(t, {2, 2, 3, 20}), {0, 2, 1, 3}), {2, 6, 5, 4});
+           }),
+           Function([](const Tensor& t) { return reshape(slice(transpose(t, {0, 2, 3, 1}), {1}, {3}, {2}), {2, -1}); }),
+           Function([](const Tensor& t) {
+             return reshape(transpose(slice(t, {-1}, {-99}, {1}, {-2}), {1, 0, 2, 3}), {60, 2});
+           }),
+           Function(
+               [](const Tensor& t) { return transpose(reshape(transpose(t, {0, 1, 3, 2}), {2, 6, 20}), {0, 2, 1}); }),
+           Function(
+               [](const Tensor& t) { return transpose(transpose(reshape(t, {1, 12, 20}), {2, 0, 1}), {1, 2, 0}); }),
+           Function([](const Tensor& t) {
+             return linear(reshape(transpose(t, {0, 2, 3, 1}), {2, 120}), drawn({3, 120}, 14));
+           }),
+           Function([](const Tensor& t) { return linear(reshape(t, {2, 120}), drawn({3, 120}, 15)); }),
+           Function([](const Tensor& t) {
+             return linear(reshape(transpose(t, {1, 0, 2, 3}), {6, 2, 20}), drawn({3, 20}, 16));
+           }),
+           Function(
+               [](const Tensor& t) { return linear(transpose(t, {3, 2, 0, 1}), drawn({3, 6}, 17)) + drawn({3}, 18); }),
+       })
+    planned(moved, x);
+}
+
+TEST(Recognise, JoinsThatBeginAlike) {
+  const Function dense = [](const Tensor& x) {
+    Tensors parts{x};
+    for (int i = 0; i < 3; ++i) parts.push_back(concat(parts, 1) * 0.5);
+    Tensors flat;
+    for (const Tensor& joined : {concat(parts, 1), concat({parts[0], parts[1]}, 0), concat({parts[0], parts[1]}, -3)})
+      flat.push_back(reshape(joined, {-1}));
+    return concat(flat, 0);
+  };
+  planned(dense, drawn({1, 8, 3, 3}, 19));
 }
 
 }  // namespace

@@ -1,18 +1,19 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <map>
 #include <optional>
 
 #include "neurim/compile/passes.h"
+#include "neurim/compile/strided_view.h"
 #include "neurim/graph/value.h"
-#include "neurim/ops/gather.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/concat.h"
 #include "neurim/ops/gelu.h"
 #include "neurim/ops/linear.h"
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/multihead_attention.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/silu.h"
-#include "neurim/ops/slice.h"
 #include "neurim/ops/softmax.h"
 #include "neurim/ops/transpose.h"
 
@@ -96,95 +97,68 @@ std::optional<Tensor> as_silu(const Tensors& in) {
   return std::nullopt;
 }
 
-/// A value that is another with its rows in another order: the other, and the order of the axes before the last.
-std::optional<std::pair<Tensor, std::vector<std::int64_t>>> reordered_rows(const Tensor& x) {
-  const Graph::Node* node = made_by(x, "transpose");
-  if (!node) return std::nullopt;
-  const std::vector<std::int64_t>& perm = static_cast<const Transpose&>(*node->op).perm;
-  if (perm.back() != std::ssize(perm) - 1) return std::nullopt;
-  return std::pair(traced_value(node->in[0]), perm);
+/// The table that a value is a transpose and reshapes of, if they keep its rows whole. None: it is in no better order.
+std::optional<TurnedTable> rows_apart(const StridedView& view, const Tensor& x) {
+  const Tensor& root = view.root;
+  const std::int64_t width = x.size(-1);
+  if (view.axes.empty() || view.axes.back() != std::vector{StridedRun{width, 1}}) return std::nullopt;
+  std::optional<TurnedTable> table = turned_table(view);
+  if (!table || table->turns()) return table;
+  const bool longer = root.rank() > 1 && root.size(-1) == width && root.rank() >= x.rank() &&
+                      (root.rank() > x.rank() || root.size(-2) > x.size(-2));
+  if (!longer) return std::nullopt;
+  table->shape = root.shape();
+  return table;
 }
 
 /// A fully connected layer of rows in another order: the order of the result.
 std::optional<Tensor> linear_first(const Tensors& in) {
-  const auto rows = reordered_rows(in[0]);
+  const std::optional<StridedView> view = strided_view(in[0]);
+  std::optional<TurnedTable> rows = view ? rows_apart(*view, in[0]) : std::nullopt;
   if (!rows) return std::nullopt;
-  return transpose(linear(rows->first, in[1], in.size() > 2 ? in[2] : Tensor()), rows->second);
+  const Tensor out = linear(reshaped(view->root, rows->shape), in[1], in.size() > 2 ? in[2] : Tensor());
+  rows->shape[-1] = rows->result[-1] = out.size(-1);
+  return rows->of(out);
 }
 
 /// A fully connected layer without bias, and a constant that is added to each row.
 std::optional<Tensor> with_bias(const Tensor& product, const Tensor& bias) {
-  const auto rows = reordered_rows(product);
-  const Graph::Node* linear = made_by(rows ? rows->first : product, "linear");
-  if (!linear || linear->in.size() != 2 || !constant(bias) || bias.shape() != Shape{product.size(-1)} ||
-      bias.dtype() != product.dtype())
-    return std::nullopt;
-  const Tensor sum = neurim::linear(traced_value(linear->in[0]), traced_value(linear->in[1]), bias);
-  return rows ? transpose(sum, rows->second) : sum;
-}
-
-/// The matrix of which a value is the transpose, of its last two axes.
-std::optional<Tensor> untransposed(const Tensor& value) {
-  if (const Graph::Node* node = made_by(value, "transpose")) {
-    std::vector<std::int64_t> wanted(static_cast<std::size_t>(value.rank()));
-    std::iota(wanted.begin(), wanted.end(), std::int64_t{0});
-    std::swap(wanted[wanted.size() - 1], wanted[wanted.size() - 2]);
-    if (static_cast<const Transpose&>(*node->op).perm == wanted) return traced_value(node->in[0]);
-  }
-  // With the batch and the heads as one axis in between.
-  const Graph::Node* outer = made_by(value, "reshape");
-  const Graph::Node* turned = outer ? made_by(traced_value(outer->in[0]), "transpose") : nullptr;
-  const Graph::Node* inner = turned ? made_by(traced_value(turned->in[0]), "reshape") : nullptr;
-  if (!inner || static_cast<const Transpose&>(*turned->op).perm != std::vector<std::int64_t>{0, 2, 1})
-    return std::nullopt;
-  const Tensor from = traced_value(inner->in[0]);
-  const bool same_axes = from.rank() == 4 && value.rank() == 4 && from.size(0) == value.size(0) &&
-                         from.size(1) == value.size(1) && from.size(2) == value.size(3);
-  return same_axes ? std::optional(from) : std::nullopt;
+  const std::optional<StridedView> view = strided_view(product);
+  if (!view || view->axes.empty() || !constant(bias) || bias.dtype() != product.dtype()) return std::nullopt;
+  const Graph::Node* linear = made_by(view->root, "linear");
+  const std::int64_t width = view->root.size(-1);
+  const bool whole_rows = view->axes.back() == std::vector{StridedRun{width, 1}};
+  if (!linear || linear->in.size() != 2 || !whole_rows || bias.shape() != Shape{width}) return std::nullopt;
+  const std::optional<TurnedTable> table = turned_table(*view);
+  if (!table) return std::nullopt;
+  return table->of(neurim::linear(traced_value(linear->in[0]), traced_value(linear->in[1]), bias));
 }
 
 const std::vector<std::int64_t> kHeadsApart{0, 2, 1, 3};  // (N,L,H,E) to (N,H,L,E), and back
 
+Tensor simplest(const Tensor& value) { return shorter(value).value_or(value); }
+
 /// (N,H,L,E) as (N,L,H*E).
 Tensor side_by_side(const Tensor& x) {
-  return reshape(transpose(x, kHeadsApart), {x.size(0), x.size(2), x.size(1) * x.size(3)});
-}
-
-/// The part of a value along axis 0 that another is: the value, and which part.
-std::optional<std::pair<Tensor, std::int64_t>> part_of(const Tensor& x) {
-  const Graph::Node* node = made_by(x, "reshape");
-  const Tensor part = node ? traced_value(node->in[0]) : x;
-  if (const Graph::Node* slice = made_by(part, "slice")) {
-    const SliceOptions& o = static_cast<const Slice&>(*slice->op).options;
-    const bool one = o.axes == std::vector<std::int64_t>{0} && part.size(0) == 1 && o.starts[0] >= 0;
-    if (one) return std::pair(traced_value(slice->in[0]), std::int64_t{o.starts[0]});
-  }
-  if (const Graph::Node* gather = made_by(x, "gather"))
-    if (const auto place = number(traced_value(gather->in[1]));
-        place && static_cast<const Gather&>(*gather->op).axis == 0)
-      return std::pair(traced_value(gather->in[0]), static_cast<std::int64_t>(*place));
-  return std::nullopt;
+  return simplest(reshape(transpose(x, kHeadsApart), {x.size(0), x.size(2), x.size(1) * x.size(3)}));
 }
 
 /// The (N,L,3*H*E) of which query, key and value (N,H,L,E) are the thirds, each with its heads side by side.
 std::optional<Tensor> packed_in_one(const Tensors& three) {
-  Tensor apart;
+  const Shape& shape = three[0].shape();
+  const std::int64_t n = shape[0], heads = shape[1], length = shape[2], size = shape[3], row = 3 * heads * size;
+  const std::vector<std::int64_t> steps{length * row, size, row, 1};
+  Tensor root;
   for (std::size_t i = 0; i < 3; ++i) {
-    const auto part = part_of(three[i]);
-    if (!part || part->second != static_cast<std::int64_t>(i) || (i > 0 && !same(part->first, apart)))
-      return std::nullopt;
-    apart = part->first;
+    const std::optional<StridedView> view = strided_view(three[i]);
+    if (!view || three[i].shape() != shape || (i > 0 && !same(view->root, root))) return std::nullopt;
+    if (view->offset != static_cast<std::int64_t>(i) * heads * size) return std::nullopt;
+    for (std::size_t axis = 0; axis < 4; ++axis)
+      if (const auto& runs = view->axes[axis]; runs.size() > 1 || (runs.size() == 1 && runs[0].step != steps[axis]))
+        return std::nullopt;
+    root = view->root;
   }
-  const Graph::Node* turned = made_by(apart, "transpose");
-  if (!turned || static_cast<const Transpose&>(*turned->op).perm != std::vector<std::int64_t>{2, 0, 3, 1, 4})
-    return std::nullopt;
-  const Graph::Node* split = made_by(traced_value(turned->in[0]), "reshape");
-  if (!split) return std::nullopt;
-  const Tensor rows = traced_value(split->in[0]);
-  const Tensor& q = three[0];
-  const bool fits = rows.rank() == 3 && apart.size(0) == 3 && rows.size(0) == q.size(0) && rows.size(1) == q.size(2) &&
-                    apart.shape() == (Shape{3, q.size(0), q.size(1), q.size(2), q.size(3)});
-  return fits ? std::optional(rows) : std::nullopt;
+  return root.numel() == n * length * row ? std::optional(reshaped(root, {n, length, row})) : std::nullopt;
 }
 
 /// softmax(scale * query key^T) value, written out.
@@ -200,34 +174,47 @@ std::optional<Tensor> as_attention(const Tensor& shares, const Tensor& value) {
   query.multiply(traced_value(product->in[0])), key.multiply(traced_value(product->in[1]));
   if (query.values.size() != 1 || key.values.size() != 1) return std::nullopt;
   const bool turned = static_cast<const Matmul&>(*product->op).transpose_b;
-  const std::optional<Tensor> keys = turned ? std::optional(key.values[0]) : untransposed(key.values[0]);
-  if (!keys || query.values[0].rank() != 4 || keys->rank() != 4) return std::nullopt;
+  if (query.values[0].rank() != 4 || key.values[0].rank() != 4) return std::nullopt;
+  const Tensor keys = turned ? key.values[0] : simplest(transpose(key.values[0], {0, 1, 3, 2}));
   const AttentionOptions options{.scale = scaled.factor * query.factor * key.factor};
   const Tensor& q = query.values[0];
   const std::int64_t heads = q.size(1).symbolic() ? 0 : std::int64_t{q.size(1)};
-  if (heads == 0 || keys->size(1) != heads || value.size(1) != heads) return std::nullopt;
-  const std::optional<Tensor> packed = packed_in_one({q, *keys, value});
+  if (heads == 0 || keys.size(1) != heads || value.size(1) != heads) return std::nullopt;
+  const std::optional<Tensor> packed = packed_in_one({q, keys, value});
   const Tensor means = packed ? multihead_self_attention(*packed, heads, {}, options)
-                              : multihead_attention(side_by_side(q), side_by_side(*keys), side_by_side(value), heads,
-                                                    {}, options);
+                              : multihead_attention(side_by_side(q), side_by_side(keys), side_by_side(value), heads, {},
+                                                    options);
   return transpose(reshape(means, {q.size(0), q.size(2), heads, value.size(3)}), kHeadsApart);
 }
 
-/// One transpose in the place of two; none where the second turns back what the first has turned.
-std::optional<Tensor> turned_once(const Tensor& x, const std::vector<std::int64_t>& perm) {
-  const Graph::Node* first = made_by(x, "transpose");
-  if (!first) return std::nullopt;
-  const std::vector<std::int64_t>& before = static_cast<const Transpose&>(*first->op).perm;
-  std::vector<std::int64_t> both;
-  for (const std::int64_t axis : perm) both.push_back(before[static_cast<std::size_t>(axis)]);
-  const Tensor from = traced_value(first->in[0]);
-  return std::is_sorted(both.begin(), both.end()) ? from : transpose(from, both);
-}
+/// Joins along an axis that begin as an earlier one: the earlier one and the rest, so that its memory may be the
+/// beginning of theirs.
+class Joins {
+ public:
+  std::optional<Tensor> of(std::int64_t axis, const Tensors& in) {
+    if (!std::all_of(in.begin(), in.end(), [](const Tensor& x) { return x.traced(); })) return std::nullopt;
+    std::vector<std::int64_t> parts{normal_axis(axis, in[0].rank(), "concat")};
+    std::optional<Tensor> longer;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      parts.push_back(in[i].value()->id);
+      if (const auto known = joined_.find(parts); known != joined_.end()) {
+        Tensors rest{known->second};
+        rest.insert(rest.end(), in.begin() + static_cast<std::ptrdiff_t>(i) + 1, in.end());
+        longer = rest.size() == 1 ? rest[0] : concat(rest, axis);
+      }
+    }
+    return joined_.emplace(parts, longer ? *longer : concat(in, axis)).first->second;
+  }
+
+ private:
+  std::map<std::vector<std::int64_t>, Tensor> joined_;  // by the axis and the parts
+};
 
 }  // namespace
 
 Graph recognise(const Graph& graph) {
   const std::vector<int> readers = count_readers(graph);
+  Joins joins;
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
     std::optional<Tensor> found;
     if (node.op->name() == "mul") found = as_silu(in);
@@ -240,7 +227,8 @@ Graph recognise(const Graph& graph) {
       if (!matmul.transpose_a && !matmul.transpose_b) found = as_attention(in[0], in[1]);
     }
     if (node.op->name() == "linear") found = linear_first(in);
-    if (node.op->name() == "transpose") found = turned_once(in[0], static_cast<const Transpose&>(*node.op).perm);
+    if (node.op->name() == "transpose" || node.op->name() == "reshape") found = shorter(apply1(node.op, in));
+    if (node.op->name() == "concat") found = joins.of(static_cast<const Concat&>(*node.op).axis, in);
     const bool fits = found && found->type() == graph.values[node.out[0]].type;
     return fits ? Tensors{*found} : Tensors{};
   });
