@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "neurim/base/error.h"
@@ -10,6 +11,8 @@
 namespace neurim {
 
 namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -96,7 +99,7 @@ void Evaluation::add_predictions(std::span<const std::int64_t> predicted, std::s
 }
 
 void Evaluation::add_loss(double mean, std::int64_t samples) {
-  loss_sum_ += mean * static_cast<double>(samples);
+  loss_sum_.add_product(mean, static_cast<double>(samples));
   loss_samples_ += samples;
 }
 
@@ -110,7 +113,7 @@ void Evaluation::merge(const Evaluation& other) {
   samples_ += other.samples_;
   ranked_ += other.ranked_;
   loss_samples_ += other.loss_samples_;
-  loss_sum_ += other.loss_sum_;
+  loss_sum_.merge(other.loss_sum_);
 }
 
 std::int64_t Evaluation::correct() const {
@@ -123,19 +126,19 @@ double Evaluation::accuracy() const { return ratio(correct(), samples_); }
 
 double Evaluation::top_k(int k) const {
   require(k >= 1, "evaluation: top_k: k is ", k, ", expected at least 1");
-  if (ranked_ == 0) return std::numeric_limits<double>::quiet_NaN();
+  if (ranked_ == 0) return kNaN;
   std::int64_t within = 0;
   for (int r = 0; r < std::min(k, classes()); ++r) within += ranks_[r];
   return ratio(within, ranked_);
 }
 
 double Evaluation::loss() const {
-  return loss_samples_ == 0 ? std::numeric_limits<double>::quiet_NaN() : loss_sum_ / static_cast<double>(loss_samples_);
+  return loss_samples_ == 0 ? kNaN : loss_sum_.value() / static_cast<double>(loss_samples_);
 }
 
 double Evaluation::reject_threshold(double keep) const {
   require(keep >= 0 && keep <= 1, "reject_keep is ", keep, "; it is a share in [0, 1]");
-  if (sure_right_.empty()) return std::numeric_limits<double>::quiet_NaN();
+  if (sure_right_.empty()) return kNaN;
   std::vector<float> falling = sure_right_;
   std::sort(falling.begin(), falling.end(), std::greater<>());
   const auto kept = static_cast<std::size_t>(std::ceil(keep * static_cast<double>(falling.size())));
@@ -147,31 +150,94 @@ Kept Evaluation::kept(double threshold) const {
   return {ratio(right + wrong, ranked_), ratio(right, right + wrong)};
 }
 
-Interval Evaluation::accuracy_interval() const {
-  if (samples_ == 0) return {0, 1};
-  constexpr double z = 1.959963984540054;  // the normal quantile of 0.975
-  const double n = static_cast<double>(samples_), p = accuracy();
-  const double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
-  const double half = z / (1 + z * z / n) * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
-  return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
+Interval Evaluation::accuracy_interval() const { return wilson(correct(), samples_); }
+
+Interval Evaluation::top_k_interval(int k) const {
+  return wilson(std::accumulate(ranks_.begin(), ranks_.begin() + std::clamp(k, 0, classes()), std::int64_t{0}), ranked_);
+}
+
+std::vector<Evaluation::ClassCount> Evaluation::class_counts() const {
+  const std::size_t classes = names_.size();
+  std::vector<ClassCount> counts(classes);
+  for (std::size_t t = 0; t < classes; ++t)
+    for (std::size_t p = 0; p < classes; ++p) {
+      const std::int64_t count = confusion_[t * classes + p];
+      counts[t].truth += count, counts[p].predicted += count;
+      if (t == p) counts[t].hits = count;
+    }
+  return counts;
 }
 
 std::vector<ClassScores> Evaluation::per_class() const {
-  const std::size_t classes = names_.size();
-  std::vector<std::int64_t> predicted(classes);
-  std::vector<ClassScores> scores(classes);
-  for (std::size_t t = 0; t < classes; ++t)
-    for (std::size_t p = 0; p < classes; ++p) {
-      predicted[p] += confusion_[t * classes + p];
-      scores[t].support += confusion_[t * classes + p];
-    }
-  for (std::size_t c = 0; c < classes; ++c) {
-    const std::int64_t hits = confusion_[c * classes + c];
-    scores[c].precision = ratio(hits, predicted[c]);
-    scores[c].recall = ratio(hits, scores[c].support);
-    scores[c].f1 = ratio(2 * hits, predicted[c] + scores[c].support);
-  }
+  std::vector<ClassScores> scores;
+  for (const auto& [truth, predicted, hits] : class_counts())
+    scores.push_back({ratio(hits, predicted), ratio(hits, truth), ratio(2 * hits, predicted + truth), truth});
   return scores;
+}
+
+std::vector<double> Evaluation::specificity() const {
+  std::vector<double> out;
+  for (const auto& [truth, predicted, hits] : class_counts())
+    out.push_back(ratio(samples_ - truth - predicted + hits, samples_ - truth));
+  return out;
+}
+
+std::vector<double> Evaluation::f_beta(double beta) const {
+  require(beta >= 0, "f_beta: beta is ", beta, "; expected at least 0");
+  std::vector<double> out;
+  for (const auto& [truth, predicted, hits] : class_counts()) {
+    const double weighted = beta * beta * static_cast<double>(truth) + static_cast<double>(predicted);
+    out.push_back(weighted == 0 ? 0 : (1 + beta * beta) * static_cast<double>(hits) / weighted);
+  }
+  return out;
+}
+
+std::vector<double> Evaluation::iou() const {
+  std::vector<double> out;
+  for (const auto& [truth, predicted, hits] : class_counts()) out.push_back(ratio(hits, truth + predicted - hits));
+  return out;
+}
+
+double Evaluation::balanced_accuracy() const {
+  double sum = 0, there = 0;
+  for (const auto& [truth, predicted, hits] : class_counts())
+    if (truth > 0) sum += ratio(hits, truth), ++there;
+  return there == 0 ? kNaN : sum / there;
+}
+
+double Evaluation::kappa() const {
+  const double n = static_cast<double>(samples_);
+  double chance = 0;
+  for (const auto& [truth, predicted, hits] : class_counts())
+    chance += static_cast<double>(truth) * static_cast<double>(predicted);
+  const double above = n * n - chance;
+  return above == 0 ? kNaN : (n * static_cast<double>(correct()) - chance) / above;
+}
+
+double Evaluation::matthews() const {
+  const double n = static_cast<double>(samples_);
+  double both = 0, truths = 0, answers = 0;
+  for (const auto& [truth, predicted, hits] : class_counts()) {
+    const double t = static_cast<double>(truth), p = static_cast<double>(predicted);
+    both += t * p, truths += t * t, answers += p * p;
+  }
+  const double spread = (n * n - truths) * (n * n - answers);
+  return spread == 0 ? 0 : (n * static_cast<double>(correct()) - both) / std::sqrt(spread);
+}
+
+Interval Evaluation::interval(const std::function<double(const Evaluation&)>& metric) const {
+  std::vector<std::size_t> cells;
+  std::vector<std::int64_t> counts;
+  for (std::size_t i = 0; i < confusion_.size(); ++i)
+    if (confusion_[i] > 0) cells.push_back(i), counts.push_back(confusion_[i]);
+  Evaluation drawn = Evaluation(names_);
+  drawn.subset_ = subset_;
+  const auto of_counts = [&](const std::vector<std::int64_t>& of_cells) {
+    drawn.samples_ = 0;
+    for (std::size_t i = 0; i < cells.size(); ++i) drawn.confusion_[cells[i]] = of_cells[i], drawn.samples_ += of_cells[i];
+    return metric(drawn);
+  };
+  return bootstrap(counts, of_counts, classes() <= 100 ? 1000 : 200);
 }
 
 ClassScores Evaluation::average(Average kind) const {

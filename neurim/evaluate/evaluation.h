@@ -2,9 +2,12 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "neurim/evaluate/intervals.h"
 
 namespace neurim {
 
@@ -24,12 +27,6 @@ enum class Average { macro, micro, weighted };
 
 /// The macro or weighted average of the scores of classes; its support is their sum.
 ClassScores average_of(const std::vector<ClassScores>& classes, Average kind);
-
-/// A range of a share, in [0, 1].
-struct Interval {
-  double low = 0,  ///< its lower end
-      high = 0;    ///< its upper end
-};
 
 /// The answers that a threshold leaves.
 struct Kept {
@@ -91,11 +88,30 @@ class Evaluation {
   /// What is left of the answers when those of a confidence below `threshold` are rejected.
   Kept kept(double threshold) const;
 
-  /// Wilson's 95 % score interval of the accuracy (Wilson, "Probable inference", JASA 22, 1927); [0, 1]
-  /// without samples.
-  Interval accuracy_interval() const;
+  Interval accuracy_interval() const;    ///< wilson's
+  Interval top_k_interval(int k) const;  ///< wilson's
 
   std::vector<ClassScores> per_class() const;  ///< in the order of class_names()
+  /// Share of the samples that are not of the class that are not answered by it; 0 without such samples.
+  std::vector<double> specificity() const;
+  /// (1 + beta^2) precision recall / (beta^2 precision + recall) of each class, as scikit-learn's fbeta_score; 0 where
+  /// it is undefined.
+  std::vector<double> f_beta(double beta) const;
+  /// Intersection over union of truth and answer of each class (Jaccard), where samples are pixels; their Dice is
+  /// ClassScores::f1. 0 where it is undefined.
+  std::vector<double> iou() const;
+
+  // Of all classes at once.
+
+  double balanced_accuracy() const;  ///< mean recall over the classes that samples have; NaN without samples
+  /// Cohen's kappa: how far the agreement of truth and answer is above that of chance (Cohen, 1960); NaN where chance
+  /// agrees always.
+  double kappa() const;
+  /// Matthews' correlation of truth and answer, of several classes (Gorodkin, 2004); 0 where one of them is always the
+  /// same class.
+  double matthews() const;
+  /// The bootstrap interval of a metric of the confusion matrix, such as &Evaluation::kappa.
+  Interval interval(const std::function<double(const Evaluation&)>& metric) const;
   /// Leaves classes without samples out of macro averages: a model is evaluated on fewer classes than it knows.
   void leave_out_empty() { subset_ = true; }
   ClassScores average(Average kind) const;  ///< its support is the number of samples
@@ -105,6 +121,10 @@ class Evaluation {
   std::vector<Confusion> most_confused(std::size_t limit) const;
 
  private:
+  struct ClassCount {
+    std::int64_t truth = 0, predicted = 0, hits = 0;
+  };
+  std::vector<ClassCount> class_counts() const;
   void check_labels(std::span<const std::int64_t> values, const char* what) const;
 
   std::vector<std::string> names_;
@@ -112,7 +132,7 @@ class Evaluation {
   std::vector<std::int64_t> ranks_;             // [r]: samples whose true class has r classes before it
   std::vector<float> sure_right_, sure_wrong_;  // confidences of correct and of wrong answers
   std::int64_t samples_ = 0, ranked_ = 0, loss_samples_ = 0;
-  double loss_sum_ = 0;
+  ExactSum loss_sum_;
   bool subset_ = false;
 };
 

@@ -1,0 +1,46 @@
+// How sure a metric is, and whether two models differ.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "neurim/evaluate/exact_sum.h"
+
+namespace neurim {
+
+/// A range that holds the true value of a metric in 95 % of samples.
+struct Interval {
+  double low = 0,  ///< its lower end
+      high = 0;    ///< its upper end
+};
+
+/// Wilson's score interval of a share of `part` in `whole` (Wilson, "Probable inference", JASA 22, 1927); [0, 1] of
+/// nothing.
+Interval wilson(std::int64_t part, std::int64_t whole);
+
+/// The interval of a metric of counts, such as those of a confusion matrix: its 2.5 and 97.5 percentiles over
+/// `rounds` draws of as many samples with replacement (Efron, "Bootstrap methods", Annals of Statistics 7, 1979). The
+/// same counts give the same interval. NaN where the metric is NaN.
+Interval bootstrap(const std::vector<std::int64_t>& counts,
+                   const std::function<double(const std::vector<std::int64_t>&)>& metric, int rounds = 1000);
+
+/// A mean over samples, and its normal interval.
+class SampleMean {
+ public:
+  void add(double value);
+  void merge(const SampleMean& other);
+  std::int64_t samples() const { return samples_; }
+  double mean() const;        ///< NaN without samples
+  double variance() const;    ///< of the samples, by samples - 1; NaN of fewer than two
+  Interval interval() const;  ///< mean +- 1.96 standard errors; NaN of fewer than two
+
+ private:
+  ExactSum sum_, squares_;
+  std::int64_t samples_ = 0;
+};
+
+/// The p-value of McNemar's test that two models err as often, of the samples that only the first and only the second
+/// has right: exact by the binomial distribution (McNemar, Psychometrika 12, 1947). 1 where there are none.
+double mcnemar(std::int64_t only_first, std::int64_t only_second);
+
+}  // namespace neurim
