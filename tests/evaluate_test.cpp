@@ -133,7 +133,7 @@ TEST(Evaluation, NothingSeen) {
   EXPECT_EQ(evaluation.accuracy_interval().high, 1);
   expect_scores(evaluation.average(Average::weighted), {});
   EXPECT_NE(per_class_table(evaluation).find("(no samples)"), std::string::npos);
-  EXPECT_FALSE(confusion_image(evaluation, Cells::shares).empty());
+  EXPECT_FALSE(confusion_chart(evaluation, Cells::shares).png().empty());
 }
 
 /// Logits of two classes whose larger softmax is `confidence`, for the class `answer`.
@@ -349,8 +349,8 @@ TEST(Report, WritesEveryFile) {
   EXPECT_EQ(read_file(folder / "confusion_matrix.csv"), confusion_matrix_csv(evaluation));
   EXPECT_EQ(read_file(folder / "per_class.csv"), per_class_csv(evaluation));
   EXPECT_EQ(read_file(folder / "most_confused.csv"), most_confused_csv(evaluation));
-  EXPECT_EQ(read_file(folder / "confusion_matrix.png"), confusion_image(evaluation, Cells::counts));
-  EXPECT_EQ(read_file(folder / "confusion_matrix_normalized.png"), confusion_image(evaluation, Cells::shares));
+  EXPECT_EQ(read_file(folder / "confusion_matrix.png"), confusion_chart(evaluation, Cells::counts).png());
+  EXPECT_EQ(read_file(folder / "confusion_matrix_normalized.png"), confusion_chart(evaluation, Cells::shares).png());
 }
 
 // Width and height of a PNG, after a check of its signature.
@@ -373,7 +373,7 @@ TEST(Image, ConfusionMatrixFromTwoToManyClasses) {
     for (int i = 0; i < 2 * classes; ++i) labels.push_back(i % classes), predicted.push_back((i + i % 3) % classes);
     evaluation.add_predictions(predicted, labels);
     for (const Cells cells : {Cells::counts, Cells::shares}) {
-      const auto [width, height] = size_of(confusion_image(evaluation, cells));
+      const auto [width, height] = size_of(confusion_chart(evaluation, cells).png());
       EXPECT_GE(width, 400u);
       EXPECT_GE(height, 200u);
       EXPECT_LE(width, 3000u);  // long names are shortened
@@ -384,7 +384,7 @@ TEST(Image, ConfusionMatrixFromTwoToManyClasses) {
 
 TEST(Image, NamesOfAnyBytes) {
   const Evaluation evaluation = evaluation_of({{1, 2}, {0, 4}}, {"\xFF\xFE broken \xC3", std::string("nul\0here", 8)});
-  EXPECT_GT(size_of(confusion_image(evaluation, Cells::counts)).first, 0u);
+  EXPECT_GT(size_of(confusion_chart(evaluation, Cells::counts).png()).first, 0u);
 }
 
 // The name of the first one is a letter of no font.
@@ -397,8 +397,8 @@ TEST(Image, NumbersStandForNamesThatCannotBeDrawn) {
   EXPECT_FALSE(drawn_names_note(numbers));
   const Counts counts(5, {1, 2, 3, 4, 5});
   for (const Cells cells : {Cells::counts, Cells::shares})
-    EXPECT_EQ(confusion_image(evaluation_of(counts, names), cells),
-              confusion_image(evaluation_of(counts, numbers), cells));
+    EXPECT_EQ(confusion_chart(evaluation_of(counts, names), cells).png(),
+              confusion_chart(evaluation_of(counts, numbers), cells).png());
   const std::vector<ClassCounts> splits{{"train", {1, 2, 3, 4, 5}}};
   EXPECT_EQ(class_counts_image("photos", names, splits), class_counts_image("photos", numbers, splits));
 }

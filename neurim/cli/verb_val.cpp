@@ -12,6 +12,7 @@
 #include "neurim/evaluate/report.h"
 #include "neurim/neurim.h"
 #include "neurim/train/crop_validation.h"
+#include "neurim/train/evaluation_report.h"
 #include "neurim/train/run_folder.h"
 
 namespace neurim::cli {
@@ -57,46 +58,65 @@ struct EvaluationResult {
   Metrics metrics;
   std::string table;                           ///< per class
   Kept kept;                                   ///< above the reject threshold; only for one class an image
+  std::vector<HeadlineMetric> headline;        ///< the same
   std::function<void(const fs::path&)> write;  ///< writes the report
   std::vector<BadSample> unreadable;
 };
 
-template <class Evaluation>
-EvaluationResult result_of(Evaluation evaluation, const Kept& kept, std::vector<BadSample> unreadable) {
-  EvaluationResult result{.metrics = metrics_of(evaluation),
-                          .table = per_class_table(evaluation),
-                          .kept = kept,
-                          .write = {},
-                          .unreadable = {}};
-  result.unreadable = std::move(unreadable);
-  result.write = [evaluation = std::move(evaluation)](const fs::path& folder) { write_report(evaluation, folder); };
-  return result;
-}
+/// What evaluates images of one class: all parts of them, or the whole.
+struct ImageEvaluator {
+  const Checkpoint& checkpoint;
+  const Dataset& dataset;
+  const EvaluationSubject subject;
+  const Preprocess& preprocess;
+  const TrainOptions& options;
+  DType compute_dtype;
+  int crops;
+  double threshold;
+  bool allow_subset;
+  Validation::Watch watch;
 
-EvaluationResult evaluate(const Checkpoint& checkpoint, const Dataset& dataset, Split split,
-                          const Preprocess& preprocess, const TrainOptions& options, DType compute_dtype, int crops,
-                          double threshold, bool allow_subset, Console& console) {
-  const Validation::Watch watch = [&](double share) {
-    console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
-    return true;
-  };
-  if (crops != 1) {
+  EvaluationResult run() const {
+    if (checkpoint.config.multi_label()) return run_multi_label();
     std::vector<BadSample> unreadable;
-    Evaluation evaluation = *validate_crops(checkpoint.model, dataset, split, preprocess, options, crops, unreadable,
-                                            watch);
+    Predictions predictions(dataset.class_names());
+    Evaluation evaluation = crops != 1 ? *validate_crops(checkpoint.model, dataset, subject.split, preprocess, options,
+                                                         crops, unreadable, predictions, watch)
+                                       : run_whole(predictions, unreadable);
     if (allow_subset) evaluation.leave_out_empty();
-    return result_of(evaluation, evaluation.kept(threshold), std::move(unreadable));
+    std::vector<HeadlineMetric> headline = headline_metrics(evaluation, predictions.probabilities());
+    return {
+        .metrics = metrics_of(evaluation),
+        .table = per_class_table(evaluation),
+        .kept = evaluation.kept(threshold),
+        .headline = headline,
+        .write =
+            [=, predictions = std::move(predictions), dataset = dataset, subject = subject](const fs::path& folder) {
+              write_evaluation(evaluation, predictions, headline, dataset, subject, folder);
+            },
+        .unreadable = std::move(unreadable)};
   }
-  Validation validation(checkpoint.model, dataset, split, preprocess, options, compute_dtype);
-  if (checkpoint.config.multi_label()) {
+
+ private:
+  Evaluation run_whole(Predictions& predictions, std::vector<BadSample>& unreadable) const {
+    Validation validation(checkpoint.model, dataset, subject.split, preprocess, options, compute_dtype);
+    Evaluation evaluation = *validation.run(watch, &predictions);
+    unreadable = validation.bad();
+    return evaluation;
+  }
+
+  EvaluationResult run_multi_label() const {
+    Validation validation(checkpoint.model, dataset, subject.split, preprocess, options, compute_dtype);
     MultiLabelEvaluation evaluation = *validation.run_multi_label(watch);
     evaluation.set_thresholds(checkpoint.config.thresholds);
-    return result_of(std::move(evaluation), {}, validation.bad());
+    return {.metrics = metrics_of(evaluation),
+            .table = per_class_table(evaluation),
+            .kept = {},
+            .headline = {},
+            .write = [=](const fs::path& folder) { write_report(evaluation, folder); },
+            .unreadable = validation.bad()};
   }
-  Evaluation evaluation = *validation.run(watch);
-  if (allow_subset) evaluation.leave_out_empty();
-  return result_of(evaluation, evaluation.kept(threshold), validation.bad());
-}
+};
 
 struct ValOptions {
   std::string model, arch, data, classes, split = "val", reject = "none", project = "auto", run_name = "auto";
@@ -209,6 +229,7 @@ class Val {
     try {
       folder = make_run_folder(o_.project, o_.run_name, o_.exist_ok);
       write(folder);
+      if (metrics.task != TaskKind::classify) write_metrics(metrics, folder);
     } catch (...) {
       std::error_code ignored;
       if (!o_.exist_ok && !folder.empty()) fs::remove(folder, ignored);  // only if it is empty
@@ -217,6 +238,20 @@ class Val {
     }
     console_.print(text("Saved ", folder.string()));
     console_.event(summary_json(metrics, folder, checkpoint_.path));
+  }
+
+  /// metrics.json of tasks that have no more to say.
+  void write_metrics(const Metrics& metrics, const fs::path& folder) const {
+    const TaskNames& names = names_of(metrics.task);
+    JsonObject values;
+    for (const NamedMetric& one : names.metrics) values.add(one.name, JsonObject{{"value", metrics.*one.value}});
+    write_file(folder / "metrics.json", JsonObject{{"task", names.task},
+                                                   {"model", checkpoint_.path.string()},
+                                                   {"data", options_.data},
+                                                   {"split", o_.split},
+                                                   {"samples", metrics.samples},
+                                                   {"metrics", values}}
+                                            .indented());
   }
 
   int end_dry_run(std::int64_t samples, bool writes) {
@@ -278,14 +313,29 @@ class Val {
       Validation(checkpoint_.model, dataset, part_, preprocess, options_, line_.compute_dtype());  // opens the loader
       return end_dry_run(dataset.size(part_), true);
     }
-    const auto [metrics, table, kept, write, unreadable] = evaluate(checkpoint_, dataset, part_, preprocess, options_,
-                                                                    line_.compute_dtype(), static_cast<int>(o_.crops),
-                                                                    threshold, o_.allow_subset, console_);
+    const Validation::Watch watch = [&](double share) {
+      console_.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
+      return true;
+    };
+    const auto [metrics, table, kept, headline, write,
+                unreadable] = ImageEvaluator{.checkpoint = checkpoint_,
+                                             .dataset = dataset,
+                                             .subject = {checkpoint_.path.string(), options_.data, part_},
+                                             .preprocess = preprocess,
+                                             .options = options_,
+                                             .compute_dtype = line_.compute_dtype(),
+                                             .crops = static_cast<int>(o_.crops),
+                                             .threshold = threshold,
+                                             .allow_subset = o_.allow_subset,
+                                             .watch = watch}
+                                  .run();
     for (const BadSample& one : unreadable) console_.print(text("  skipped: ", one.reason));
     if (!unreadable.empty())
       console_.print(text("  ", unreadable.size(), " of ", thousands(dataset.size(part_)),
                           " images cannot be read and are skipped"));
     console_.print_lines(std::string_view(table).substr(0, table.size() - 1));  // without the last line break
+    for (const HeadlineMetric& one : headline)
+      console_.print(text(one.title, std::string(30 - one.title.size(), ' '), shown(one)));
     console_.print(metrics_line(metrics));
     if (o_.reject != "none") {
       console_.print(text("reject ", threshold, ": keeps ", fixed(kept.coverage * 100, 2),

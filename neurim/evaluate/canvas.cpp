@@ -1,5 +1,6 @@
 #include "neurim/evaluate/canvas.h"
 
+#include <cairo-svg.h>
 #include <cairo.h>
 #include <turbojpeg.h>
 
@@ -15,18 +16,45 @@
 
 namespace neurim {
 
+namespace {
+
+using Surface = std::unique_ptr<cairo_surface_t, void (*)(cairo_surface_t*)>;
+using Pen = std::unique_ptr<cairo_t, void (*)(cairo_t*)>;
+
+void check(cairo_status_t status) {
+  if (status != CAIRO_STATUS_SUCCESS) fail(Fault::resource, "image: ", cairo_status_to_string(status));
+}
+
+}  // namespace
+
 struct Canvas::Sheet {
-  cairo_surface_t* surface = nullptr;
+  int width = 0, height = 0;
+  double scale = 1;
+  Surface recording{nullptr, cairo_surface_destroy};
+  Pen owner{nullptr, cairo_destroy};
   cairo_t* pen = nullptr;
-  ~Sheet() {
-    cairo_destroy(pen);
-    cairo_surface_destroy(surface);
-  }
   void color(const Color& c) { cairo_set_source_rgba(pen, c.red, c.green, c.blue, c.alpha); }
   void font(double size, bool bold) {
     cairo_select_font_face(pen, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
                            bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
     cairo_set_font_size(pen, size);
+  }
+  /// The drawing in pixels.
+  Surface pixels() const {
+    Surface image(cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(std::lround(width * scale)),
+                                             static_cast<int>(std::lround(height * scale))),
+                  cairo_surface_destroy);
+    paint(image.get(), scale);
+    return image;
+  }
+  void paint(cairo_surface_t* target, double enlarged) const {
+    const Pen to(cairo_create(target), cairo_destroy);
+    cairo_scale(to.get(), enlarged, enlarged);
+    cairo_set_source_surface(to.get(), recording.get(), 0, 0);
+    cairo_paint(to.get());
+    check(cairo_status(to.get()));
+    check(cairo_surface_status(recording.get()));
+    cairo_surface_flush(target);
   }
 };
 
@@ -43,17 +71,17 @@ double axis_step(double least) {
 }
 
 Canvas::Canvas(int width, int height, double scale) : sheet_(std::make_unique<Sheet>()) {
-  sheet_->surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(std::lround(width * scale)),
-                                               static_cast<int>(std::lround(height * scale)));
-  sheet_->pen = cairo_create(sheet_->surface);
-  if (const cairo_status_t status = cairo_status(sheet_->pen); status != CAIRO_STATUS_SUCCESS)
-    fail(Fault::resource, "image: cannot make a sheet of ", width * scale, " x ", height * scale,
-         " pixels: ", cairo_status_to_string(status));
-  cairo_scale(sheet_->pen, scale, scale);
+  sheet_->width = width, sheet_->height = height, sheet_->scale = scale;
+  const cairo_rectangle_t extents{0, 0, static_cast<double>(width), static_cast<double>(height)};
+  sheet_->recording.reset(cairo_recording_surface_create(CAIRO_CONTENT_COLOR, &extents));
+  sheet_->owner.reset(cairo_create(sheet_->recording.get()));
+  sheet_->pen = sheet_->owner.get();
+  check(cairo_status(sheet_->pen));
   rectangle(0, 0, width, height, {1, 1, 1});
 }
 
 Canvas::~Canvas() = default;
+Canvas::Canvas(Canvas&&) noexcept = default;
 
 void Canvas::rectangle(double x, double y, double width, double height, const Color& color) {
   sheet_->color(color);
@@ -180,14 +208,14 @@ void Canvas::image(double x, double y, double width, double height, std::span<co
 }
 
 std::string Canvas::jpeg() const {
-  cairo_surface_flush(sheet_->surface);
+  const Surface image = sheet_->pixels();
   const std::unique_ptr<void, int (*)(void*)> encoder(tjInitCompress(), tjDestroy);
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
   const int status = tjCompress2(
-      encoder.get(), cairo_image_surface_get_data(sheet_->surface), cairo_image_surface_get_width(sheet_->surface),
-      cairo_image_surface_get_stride(sheet_->surface), cairo_image_surface_get_height(sheet_->surface), TJPF_BGRX,
-      &bytes, &size, TJSAMP_444, 90, 0);
+      encoder.get(), cairo_image_surface_get_data(image.get()), cairo_image_surface_get_width(image.get()),
+      cairo_image_surface_get_stride(image.get()), cairo_image_surface_get_height(image.get()), TJPF_BGRX, &bytes,
+      &size, TJSAMP_444, 90, 0);
   const std::string file(reinterpret_cast<const char*>(bytes), status == 0 ? size : 0);
   tjFree(bytes);
   if (status != 0) fail(Fault::resource, "image: cannot encode: ", tjGetErrorStr2(encoder.get()));
@@ -195,16 +223,30 @@ std::string Canvas::jpeg() const {
 }
 
 std::string Canvas::png() const {
-  cairo_surface_flush(sheet_->surface);
-  const int height = cairo_image_surface_get_height(sheet_->surface),
-            width = cairo_image_surface_get_width(sheet_->surface);
-  const unsigned char* row = cairo_image_surface_get_data(sheet_->surface);
+  const Surface image = sheet_->pixels();
+  const int height = cairo_image_surface_get_height(image.get()), width = cairo_image_surface_get_width(image.get());
+  const unsigned char* row = cairo_image_surface_get_data(image.get());
   std::vector<std::byte> levels;
   levels.reserve(static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * 3);
-  for (int y = 0; y < height; ++y, row += cairo_image_surface_get_stride(sheet_->surface))
+  for (int y = 0; y < height; ++y, row += cairo_image_surface_get_stride(image.get()))
     for (int x = 0; x < width; ++x)
       for (const int channel : {2, 1, 0}) levels.push_back(std::byte{row[4 * x + channel]});  // from BGRX
   return encode_png({.height = height, .width = width}, levels, PngContent::drawing);
+}
+
+std::string Canvas::svg() const {
+  std::string file;
+  const auto append = [](void* to, const unsigned char* bytes, unsigned int count) {
+    static_cast<std::string*>(to)->append(reinterpret_cast<const char*>(bytes), count);
+    return CAIRO_STATUS_SUCCESS;
+  };
+  const Surface target(cairo_svg_surface_create_for_stream(append, &file, sheet_->width, sheet_->height),
+                       cairo_surface_destroy);
+  cairo_svg_surface_set_document_unit(target.get(), CAIRO_SVG_UNIT_PX);
+  sheet_->paint(target.get(), 1);
+  cairo_surface_finish(target.get());
+  check(cairo_surface_status(target.get()));
+  return file;
 }
 
 }  // namespace neurim

@@ -1,4 +1,4 @@
-// A sheet to draw charts and images on, which becomes a PNG or JPEG.
+// A sheet to draw charts and images on, which becomes a PNG, a JPEG or an SVG.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -46,7 +46,7 @@ class Canvas {
   /// Throws Error(resource) when the sheet cannot be allocated.
   Canvas(int width, int height, double scale = 1);
   ~Canvas();
-  Canvas(const Canvas&) = delete;
+  Canvas(Canvas&&) noexcept;
 
   void rectangle(double x, double y, double width, double height, const Color& color);
   void frame(double x, double y, double width, double height, const Color& color, double line_width = 1);
@@ -73,8 +73,9 @@ class Canvas {
   void image(double x, double y, double width, double height, std::span<const std::uint8_t> rgb, int rows, int columns,
              bool smooth = true);
 
-  std::string png() const;   ///< the bytes of the file
+  std::string png() const;   ///< the bytes of the file; this and the next throw Error(resource) without memory
   std::string jpeg() const;  ///< the same as a JPEG, for photos
+  std::string svg() const;   ///< the same as an SVG, where letters are outlines; a unit is a pixel
 
  private:
   struct Sheet;

@@ -6,12 +6,14 @@
 
 #include "neurim/base/text.h"
 #include "neurim/evaluate/canvas.h"
+#include "neurim/evaluate/confusion_clusters.h"
 #include "neurim/evaluate/drawn_names.h"
 
 namespace neurim {
 
 namespace {
 
+constexpr int kMostCells = 100;  // classes that have a row each
 constexpr Color kInk{0.16, 0.18, 0.22}, kMuted{0.45, 0.48, 0.53}, kEmpty{0.965, 0.97, 0.975};
 constexpr Color kBlue[] = {{0.87, 0.92, 0.97}, {0.36, 0.61, 0.83}, {0.03, 0.25, 0.50}};
 constexpr Color kOrange[] = {{0.995, 0.91, 0.81}, {0.96, 0.52, 0.20}, {0.60, 0.16, 0.02}};
@@ -25,23 +27,19 @@ Color shade(const Color (&scale)[3], double share) {
 
 bool is_dark(const Color& c) { return 0.3 * c.red + 0.59 * c.green + 0.11 * c.blue < 0.55; }
 
-// The matrix as it is drawn: `block` classes share a cell.
 struct Matrix {
-  int block, side;
+  int side;
   std::vector<double> values;  // (side, side), samples or percent
   double top = 0;              // the value of the darkest shade
 
   Matrix(const Evaluation& evaluation, Cells cells)
-      : block((evaluation.classes() + 999) / 1000),
-        side((evaluation.classes() + block - 1) / block),
-        values(static_cast<std::size_t>(side) * static_cast<std::size_t>(side)) {
+      : side(evaluation.classes()), values(static_cast<std::size_t>(side) * static_cast<std::size_t>(side)) {
     const auto scores = evaluation.per_class();
     for (int t = 0; t < evaluation.classes(); ++t)
       for (int p = 0; p < evaluation.classes(); ++p) {
         const double support = static_cast<double>(std::max<std::int64_t>(1, scores[t].support));
         const double count = static_cast<double>(evaluation.count(t, p));
-        double& cell = values[t / block * side + p / block];
-        cell = std::max(cell, cells == Cells::counts ? count : 100 * count / support);
+        values[t * side + p] = cells == Cells::counts ? count : 100 * count / support;
       }
     top = cells == Cells::shares ? 100 : std::max(1.0, *std::max_element(values.begin(), values.end()));
   }
@@ -58,8 +56,9 @@ std::string percent(double value, int decimals) {
 
 class Image {
  public:
-  Image(const Evaluation& evaluation, Cells cells)
+  Image(const Evaluation& evaluation, Cells cells, const std::string& what)
       : evaluation_(evaluation),
+        what_(what),
         names_(drawn_names(evaluation.class_names())),
         cells_(cells),
         matrix_(evaluation, cells),
@@ -80,16 +79,16 @@ class Image {
     names_below_ = (across_ ? name_size_ + 10 : longest + 8) + tick_;
   }
 
-  std::string png() {
+  Canvas chart() {
     const double width = std::max(left_ + plot_ + 128, kLeastWidth);
     const double height = kAbove + std::max(plot_, kLeastBar) + std::max(74.0, names_below_ + 34);
-    Canvas canvas(static_cast<int>(std::ceil(width)), static_cast<int>(std::ceil(height)), side_ <= 100 ? 2 : 1);
+    Canvas canvas(static_cast<int>(std::ceil(width)), static_cast<int>(std::ceil(height)), 2);
     draw_title(canvas, width);
     draw_cells(canvas);
     if (number_size_ >= kReadable) draw_numbers(canvas);
     draw_names(canvas);
     draw_bars(canvas);
-    return canvas.png();
+    return canvas;
   }
 
  private:
@@ -110,20 +109,19 @@ class Image {
     return std::min(size, size * (cell_ - 5) / ruler.width_of(widest, size, true));
   }
 
-  std::string name(Canvas& canvas, int i, double limit) const {
-    return canvas.fitted(names_[i * matrix_.block], limit, name_size_);
-  }
+  std::string name(Canvas& canvas, int i, double limit) const { return canvas.fitted(names_[i], limit, name_size_); }
 
   Color color(int t, int p) const { return shade(t == p ? kBlue : kOrange, matrix_.at(t, p) / matrix_.top); }
   Point centre(int t, int p) const { return {left_ + (p + 0.5) * cell_, kAbove + (t + 0.5) * cell_}; }
 
   void draw_title(Canvas& canvas, double width) const {
     const Interval sure = evaluation_.accuracy_interval();
-    canvas.heading({cells_ == Cells::counts ? "Confusion matrix" : "Confusion matrix, rows in percent",
-                    text(thousands(evaluation_.classes()), " classes, ", thousands(evaluation_.samples()),
-                         " samples, accuracy ", fixed(100 * evaluation_.accuracy(), 2), " % (95 % interval ",
-                         fixed(100 * sure.low, 2), "–", fixed(100 * sure.high, 2), " %)")},
-                   width);
+    canvas.heading(
+        {cells_ == Cells::counts ? "Confusion matrix" : "Confusion matrix, rows in percent",
+         text(what_, what_.empty() ? "" : ": ", thousands(evaluation_.classes()), " classes, ",
+              thousands(evaluation_.samples()), " samples, accuracy ", fixed(100 * evaluation_.accuracy(), 2),
+              " % (95 % interval ", fixed(100 * sure.low, 2), "–", fixed(100 * sure.high, 2), " %)")},
+        width);
   }
 
   // Cells of a pixel or two would be lost to the eye: they are drawn larger, the greatest values on top.
@@ -205,6 +203,7 @@ class Image {
   }
 
   const Evaluation& evaluation_;
+  const std::string& what_;
   std::vector<std::string> names_;
   Cells cells_;
   Matrix matrix_;
@@ -218,6 +217,9 @@ class Image {
 
 }  // namespace
 
-std::string confusion_image(const Evaluation& evaluation, Cells cells) { return Image(evaluation, cells).png(); }
+Canvas confusion_chart(const Evaluation& evaluation, Cells cells, const std::string& what) {
+  if (evaluation.classes() > kMostCells) return cluster_chart(evaluation, cells, what);
+  return Image(evaluation, cells, what).chart();
+}
 
 }  // namespace neurim

@@ -153,7 +153,8 @@ Kept Evaluation::kept(double threshold) const {
 Interval Evaluation::accuracy_interval() const { return wilson(correct(), samples_); }
 
 Interval Evaluation::top_k_interval(int k) const {
-  return wilson(std::accumulate(ranks_.begin(), ranks_.begin() + std::clamp(k, 0, classes()), std::int64_t{0}), ranked_);
+  return wilson(std::accumulate(ranks_.begin(), ranks_.begin() + std::clamp(k, 0, classes()), std::int64_t{0}),
+                ranked_);
 }
 
 std::vector<Evaluation::ClassCount> Evaluation::class_counts() const {
@@ -234,7 +235,8 @@ Interval Evaluation::interval(const std::function<double(const Evaluation&)>& me
   drawn.subset_ = subset_;
   const auto of_counts = [&](const std::vector<std::int64_t>& of_cells) {
     drawn.samples_ = 0;
-    for (std::size_t i = 0; i < cells.size(); ++i) drawn.confusion_[cells[i]] = of_cells[i], drawn.samples_ += of_cells[i];
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      drawn.confusion_[cells[i]] = of_cells[i], drawn.samples_ += of_cells[i];
     return metric(drawn);
   };
   return bootstrap(counts, of_counts, classes() <= 100 ? 1000 : 200);

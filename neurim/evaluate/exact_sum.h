@@ -9,7 +9,7 @@ namespace neurim {
 /// the order and however it was split (a superaccumulator: Kulisch, "Computer Arithmetic and Validity", 2008).
 class ExactSum {
  public:
-  void add(double value);               ///< what is not finite decides the sum as in IEEE 754
+  void add(double value);                ///< what is not finite decides the sum as in IEEE 754
   void add_product(double a, double b);  ///< a * b, without rounding it where it does not underflow
   void merge(const ExactSum& other);
   double value() const;  ///< the sum, rounded once to the nearest double
@@ -21,7 +21,7 @@ class ExactSum {
 
   void carry();
 
-  Digits digits_{};          // each may grow over 32 bits until the carry
+  Digits digits_{};           // each may grow over 32 bits until the carry
   std::int64_t pending_ = 0;  // additions since the last carry
   double not_finite_ = 0;     // the sum of what is not finite
 };

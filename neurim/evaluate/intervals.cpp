@@ -16,8 +16,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 /// How often something that is expected `mean` times occurs.
 std::int64_t poisson(Random& random, double mean) {
   constexpr double kMany = 64;  // the normal distribution is near enough
-  if (mean > kMany)
-    return std::max<std::int64_t>(0, std::llround(mean + std::sqrt(mean) * random.normal()));
+  if (mean > kMany) return std::max<std::int64_t>(0, std::llround(mean + std::sqrt(mean) * random.normal()));
   std::int64_t events = 0;
   for (double left = std::exp(mean) * random.uniform(); left >= 1; left *= random.uniform()) ++events;
   return events;

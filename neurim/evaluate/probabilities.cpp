@@ -39,8 +39,7 @@ void Probabilities::add(std::span<const float> probabilities, std::span<const st
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const auto row = probabilities.subspan(i * classes, classes);
     const auto label = static_cast<std::size_t>(labels[i]);
-    constexpr double kLeast = std::numeric_limits<double>::epsilon();
-    log_loss_.add(-std::log(std::clamp<double>(row[label], kLeast, 1 - kLeast)));
+    log_loss_.add(loss(row[label]));
     ExactSum squares;  // whose order of classes does not matter either
     for (std::size_t c = 0; c < classes; ++c) {
       const double off = static_cast<double>(row[c]) - (c == label ? 1 : 0);
@@ -50,6 +49,16 @@ void Probabilities::add(std::span<const float> probabilities, std::span<const st
   }
   probabilities_.insert(probabilities_.end(), probabilities.begin(), probabilities.end());
   labels_.insert(labels_.end(), labels.begin(), labels.end());
+}
+
+std::span<const float> Probabilities::row(std::size_t place) const {
+  return std::span(probabilities_)
+      .subspan(place * static_cast<std::size_t>(classes_), static_cast<std::size_t>(classes_));
+}
+
+double Probabilities::loss(double probability) {
+  constexpr double kLeast = std::numeric_limits<double>::epsilon();
+  return -std::log(std::clamp(probability, kLeast, 1 - kLeast));
 }
 
 void Probabilities::merge(const Probabilities& other) {
@@ -70,7 +79,8 @@ std::vector<ReliabilityBin> Probabilities::reliability(int bins) const {
   for (std::size_t i = 0; i < labels_.size(); ++i) {
     const auto row = std::span(probabilities_).subspan(i * classes, classes);
     const auto most = std::max_element(row.begin(), row.end());
-    const auto bin = static_cast<std::size_t>(std::clamp(static_cast<int>(std::floor(*most * static_cast<double>(bins))), 0, bins));
+    const auto bin = static_cast<std::size_t>(
+        std::clamp(static_cast<int>(std::floor(*most * static_cast<double>(bins))), 0, bins));
     ++out[bin].samples;
     sums[bin].add(*most);
     right[bin] += most - row.begin() == labels_[i];
@@ -98,7 +108,8 @@ std::vector<CurvePoint> Probabilities::curve(int c) const {
   std::vector<Score> falling;
   falling.reserve(labels_.size());
   for (std::size_t i = 0; i < labels_.size(); ++i)
-    falling.push_back({probabilities_[i * static_cast<std::size_t>(classes_) + static_cast<std::size_t>(c)], labels_[i] == c});
+    falling.push_back(
+        {probabilities_[i * static_cast<std::size_t>(classes_) + static_cast<std::size_t>(c)], labels_[i] == c});
   std::sort(falling.begin(), falling.end(), [](const Score& a, const Score& b) { return a.score > b.score; });
   std::vector<CurvePoint> points{{std::numeric_limits<double>::infinity(), 0, 0}};
   for (const Score& one : falling) {

@@ -10,7 +10,7 @@ namespace neurim {
 
 /// A point of a curve of one class against the others: what saying the class from this score on gives.
 struct CurvePoint {
-  double score;              ///< said from this probability on; the first point of a curve says nothing, at infinity
+  double score;  ///< said from this probability on; the first point of a curve says nothing, at infinity
   std::int64_t true_positives, false_positives;
 };
 
@@ -36,13 +36,17 @@ class Probabilities {
   int classes() const { return classes_; }
   std::int64_t samples() const { return static_cast<std::int64_t>(labels_.size()); }
 
-  /// -log p(label), in nats; p is at least 2.2e-16, as in scikit-learn's log_loss.
+  std::span<const float> row(std::size_t place) const;  ///< those of the sample at this place
+
+  /// -log p, in nats; p is at least 2.2e-16 and at most 1 less that, as in scikit-learn's log_loss.
+  static double loss(double probability);
+  /// The loss of the labels' probabilities.
   const SampleMean& log_loss() const { return log_loss_; }
   /// The sum over classes of (p - [it is the label])^2; of two classes half of that (Brier, Monthly Weather Review 78,
   /// 1950; scikit-learn's brier_score_loss).
   const SampleMean& brier() const { return brier_; }
-  /// The answers by their confidence in `bins` ranges of equal width, each without its upper end; the last one more is of
-  /// confidence 1.
+  /// The answers by their confidence in `bins` ranges of equal width, each without its upper end; the last one more is
+  /// of confidence 1.
   std::vector<ReliabilityBin> reliability(int bins = 15) const;
   /// Expected calibration error: the mean over samples of |accuracy - confidence| of their bin (Naeini et al., AAAI
   /// 2015). NaN without samples.
@@ -59,8 +63,8 @@ class Probabilities {
 
  private:
   int classes_;
-  std::vector<float> probabilities_;   // (samples, classes)
-  std::vector<std::int64_t> labels_;   // (samples)
+  std::vector<float> probabilities_;  // (samples, classes)
+  std::vector<std::int64_t> labels_;  // (samples)
   SampleMean log_loss_, brier_;
 };
 

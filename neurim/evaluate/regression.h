@@ -24,8 +24,8 @@ class Regression {
   /// 1 - sum error^2 / sum (truth - its mean)^2; where all truths are equal 1 without errors, else 0. NaN of fewer than
   /// two samples.
   double r2() const;
-  /// mae / `naive_mae`, that of a forecast by the value before (Hyndman & Koehler, "Another look at measures of forecast
-  /// accuracy", 2006).
+  /// mae / `naive_mae`, that of a forecast by the value before (Hyndman & Koehler, "Another look at measures of
+  /// forecast accuracy", 2006).
   double mase(double naive_mae) const { return absolute_.mean() / naive_mae; }
 
  private:

@@ -126,8 +126,8 @@ void write_report(const Evaluation& evaluation, const fs::path& folder, bool ima
   write_file(folder / "per_class.csv", per_class_csv(evaluation));
   write_file(folder / "most_confused.csv", most_confused_csv(evaluation));
   if (!images) return;
-  write_file(folder / "confusion_matrix.png", confusion_image(evaluation, Cells::counts));
-  write_file(folder / "confusion_matrix_normalized.png", confusion_image(evaluation, Cells::shares));
+  write_file(folder / "confusion_matrix.png", confusion_chart(evaluation, Cells::counts).png());
+  write_file(folder / "confusion_matrix_normalized.png", confusion_chart(evaluation, Cells::shares).png());
 }
 
 void write_report(const MultiLabelEvaluation& evaluation, const fs::path& folder) {

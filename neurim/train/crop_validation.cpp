@@ -26,7 +26,8 @@ void check_crops(std::int64_t crops, const Preprocess& preprocess) {
 
 std::optional<Evaluation> validate_crops(const Model& model, const Dataset& dataset, Split split,
                                          const Preprocess& preprocess, const TrainOptions& options, int crops,
-                                         std::vector<BadSample>& bad, const Validation::Watch& watch) {
+                                         std::vector<BadSample>& bad, Predictions& predictions,
+                                         const Validation::Watch& watch) {
   check_crops(crops, preprocess);
   const std::size_t classes = dataset.class_names().size();
   const auto samples = static_cast<std::size_t>(dataset.size(split));
@@ -67,6 +68,8 @@ std::optional<Evaluation> validate_crops(const Model& model, const Dataset& data
     const std::span<float> mean(sums.data() + index * classes, classes);
     for (float& share : mean) share /= static_cast<float>(crops);
     const std::int64_t label = dataset.label(split, static_cast<std::int64_t>(index));
+    predictions.add(static_cast<std::int64_t>(index), dataset.name(split, static_cast<std::int64_t>(index)), mean,
+                    label);
     evaluation.add(mean, {&label, 1});
     const float share = std::max(mean[label], std::numeric_limits<float>::min());
     evaluation.add_loss(-std::log(static_cast<double>(share)), 1);

@@ -1,6 +1,7 @@
 #include "neurim/train/validation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include "neurim/base/error.h"
@@ -21,9 +22,8 @@ void run_batch(const Plan& plan, const Batch& batch) {
 
 Validation::Validation(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
                        const TrainOptions& options, DType compute_dtype)
-    : class_names_(dataset.class_names()),
-      samples_(static_cast<std::size_t>(dataset.size(split))),
-      multi_label_(dataset.multi_label()),
+    : dataset_(dataset),
+      split_(split),
       preprocess_(preprocess),
       loader_(open_loader(options.loader, dataset, split, preprocess, {}, loader_of(options))),
       plans_(validation_step(model), {.freeze = compute_dtype != DType::f32,
@@ -31,29 +31,30 @@ Validation::Validation(const Model& model, const Dataset& dataset, Split split, 
                                       .compute_dtype = compute_dtype,
                                       .device = device_named(options.device)}) {}
 
-std::optional<Evaluation> Validation::run(const Watch& watch) {
-  require(!multi_label_, "validation: the samples have any number of classes; use run_multi_label");
-  return evaluate<Evaluation>(watch);
+std::optional<Evaluation> Validation::run(const Watch& watch, Predictions* predictions) {
+  require(!dataset_.multi_label(), "validation: the samples have any number of classes; use run_multi_label");
+  return evaluate<Evaluation>(watch, predictions);
 }
 
 std::optional<MultiLabelEvaluation> Validation::run_multi_label(const Watch& watch) {
-  require(multi_label_, "validation: each sample has one class; use run");
-  return evaluate<MultiLabelEvaluation>(watch);
+  require(dataset_.multi_label(), "validation: each sample has one class; use run");
+  return evaluate<MultiLabelEvaluation>(watch, nullptr);
 }
 
 template <class Evaluator>
-std::optional<Evaluator> Validation::evaluate(const Watch& watch) {
-  Evaluator evaluation(class_names_);
-  std::vector<bool> seen(samples_, false);
+std::optional<Evaluator> Validation::evaluate(const Watch& watch, Predictions* predictions) {
+  Evaluator evaluation(dataset_.class_names());
+  std::vector<bool> seen(static_cast<std::size_t>(dataset_.size(split_)), false);
   loader_->start(0);
   Batch batch;
   for (std::int64_t done = 1; loader_->next(batch); ++done) {
     const Preprocess& p = preprocess_;
-    const Plan& plan = plans_.plan_for(multi_label_ ? multi_label_types(batch.size, p.channels, p.height, p.width,
-                                                                        static_cast<std::int64_t>(class_names_.size()))
-                                                    : batch_types(batch.size, p.channels, p.height, p.width));
+    const Plan& plan = plans_.plan_for(
+        dataset_.multi_label()
+            ? multi_label_types(batch.size, p.channels, p.height, p.width, std::ssize(dataset_.class_names()))
+            : batch_types(batch.size, p.channels, p.height, p.width));
     run_batch(plan, batch);
-    count(batch, plan, evaluation, seen);
+    count(batch, plan, evaluation, seen, predictions);
     const bool go_on = !watch || watch(static_cast<double>(done) / static_cast<double>(loader_->batches()));
     if (!go_on && done < loader_->batches()) return {};
   }
@@ -61,8 +62,9 @@ std::optional<Evaluator> Validation::evaluate(const Watch& watch) {
 }
 
 template <class Evaluator>
-void Validation::count(const Batch& batch, const Plan& plan, Evaluator& evaluation, std::vector<bool>& seen) {
-  const std::size_t classes = class_names_.size(), size = batch.size;
+void Validation::count(const Batch& batch, const Plan& plan, Evaluator& evaluation, std::vector<bool>& seen,
+                       Predictions* predictions) {
+  const std::size_t classes = dataset_.class_names().size(), size = batch.size;
   logits_.resize(size * classes);
   losses_.resize(size);
   plan.outputs()[0].read(logits_.data());
@@ -74,8 +76,14 @@ void Validation::count(const Batch& batch, const Plan& plan, Evaluator& evaluati
     const auto index = static_cast<std::size_t>(batch.indices[i]);
     if (seen[index]) continue;
     seen[index] = true;
+    const std::span<const float> row(logits_.data() + i * classes, classes);
+    if (std::any_of(row.begin(), row.end(), [](float x) { return std::isnan(x); }))
+      fail(Fault::failure, dataset_.name(split_, batch.indices[i]),
+           ": the model gives NaN; it has probably diverged, try a lower learning rate");
+    if (predictions)
+      predictions->add_logits(batch.indices[i], dataset_.name(split_, batch.indices[i]), row, batch.labels[i]);
     std::copy_n(logits_.data() + i * classes, classes, logits_.data() + kept * classes);
-    if (multi_label_)
+    if (dataset_.multi_label())
       std::copy_n(batch.targets.data() + i * classes, classes, batch.targets.data() + kept * classes);
     else
       batch.labels[kept] = batch.labels[i];

@@ -6,6 +6,7 @@
 #include "neurim/compile/plan.h"
 #include "neurim/data/open_loader.h"
 #include "neurim/evaluate/multi_label.h"
+#include "neurim/evaluate/predictions.h"
 #include "neurim/model/model.h"
 #include "neurim/train/train_options.h"
 
@@ -22,8 +23,9 @@ class Validation {
   /// Called after each batch with the share that is done; false ends the evaluation.
   using Watch = std::function<bool(double share)>;
   /// Nothing if `watch` ended it. The first is for one class a sample, the second for multi-label data; the wrong one
-  /// throws Error(usage).
-  std::optional<Evaluation> run(const Watch& watch = {});
+  /// throws Error(usage). Adds each answer to `predictions`. Throws Error(failure) with the name of a sample for which
+  /// the model gives NaN.
+  std::optional<Evaluation> run(const Watch& watch = {}, Predictions* predictions = nullptr);
   std::optional<MultiLabelEvaluation> run_multi_label(const Watch& watch = {});  ///< of multi-label data
 
   /// Samples that could not be decoded.
@@ -31,13 +33,13 @@ class Validation {
 
  private:
   template <class Evaluator>
-  std::optional<Evaluator> evaluate(const Watch& watch);
+  std::optional<Evaluator> evaluate(const Watch& watch, Predictions* predictions);
   template <class Evaluator>
-  void count(const Batch& batch, const Plan& plan, Evaluator& evaluation, std::vector<bool>& seen);
+  void count(const Batch& batch, const Plan& plan, Evaluator& evaluation, std::vector<bool>& seen,
+             Predictions* predictions);
 
-  std::vector<std::string> class_names_;
-  std::size_t samples_;
-  bool multi_label_;
+  const Dataset dataset_;
+  const Split split_;
   Preprocess preprocess_;
   std::unique_ptr<BatchSource> loader_;
   Compiled plans_;

@@ -1,6 +1,6 @@
 // Computes metrics for metrics_test.py: metrics CASES.json prints a list with an object for each case, which is
-// {"probabilities": [[…]…], "labels": […], "beta"}, or {"predicted": […], "truth": […]} of numbers. "parts": the samples
-// after which a part ends, which are merged in the order "order". Numbers that are not finite are null.
+// {"probabilities": [[…]…], "labels": […], "beta"}, or {"predicted": […], "truth": […]} of numbers. "parts": the
+// samples after which a part ends, which are merged in the order "order". Numbers that are not finite are null.
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -42,14 +42,16 @@ Json of_classes(const Json& test) {
   const std::vector<std::int64_t> labels = test.at("labels");
   const auto classes = test.at("classes").get<std::size_t>();
   const auto fill = [&](auto& metrics, std::size_t from, std::size_t to) {
-    metrics.add(std::span(scores).subspan(from * classes, (to - from) * classes), std::span(labels).subspan(from, to - from));
+    metrics.add(std::span(scores).subspan(from * classes, (to - from) * classes),
+                std::span(labels).subspan(from, to - from));
   };
   const auto said = merged(test, labels.size(), Evaluation(std::vector<std::string>(classes, "c")), fill);
   const auto sure = merged(test, labels.size(), Probabilities(static_cast<int>(classes)), fill);
   std::vector<double> precision, recall, f1, auc, ap, averages;
   for (const ClassScores& one : said.per_class())
     precision.push_back(one.precision), recall.push_back(one.recall), f1.push_back(one.f1);
-  for (int c = 0; c < static_cast<int>(classes); ++c) auc.push_back(sure.roc_auc(c)), ap.push_back(sure.average_precision(c));
+  for (int c = 0; c < static_cast<int>(classes); ++c)
+    auc.push_back(sure.roc_auc(c)), ap.push_back(sure.average_precision(c));
   for (const Average kind : {Average::macro, Average::micro, Average::weighted})
     for (const double value : {said.average(kind).precision, said.average(kind).recall, said.average(kind).f1})
       averages.push_back(value);
@@ -76,11 +78,14 @@ Json of_classes(const Json& test) {
 
 Json of_numbers(const Json& test) {
   const std::vector<double> predicted = test.at("predicted"), truth = test.at("truth");
-  const auto metrics = merged(test, truth.size(), Regression(), [&](Regression& part, std::size_t from, std::size_t to) {
-    part.add(std::span(predicted).subspan(from, to - from), std::span(truth).subspan(from, to - from));
-  });
-  return {{"mae", number(metrics.mae().mean())},   {"mse", number(metrics.mse().mean())},
-          {"rmse", number(metrics.rmse())},        {"mape", number(metrics.mape().mean())},
+  const auto metrics = merged(
+      test, truth.size(), Regression(), [&](Regression& part, std::size_t from, std::size_t to) {
+        part.add(std::span(predicted).subspan(from, to - from), std::span(truth).subspan(from, to - from));
+      });
+  return {{"mae", number(metrics.mae().mean())},
+          {"mse", number(metrics.mse().mean())},
+          {"rmse", number(metrics.rmse())},
+          {"mape", number(metrics.mape().mean())},
           {"r2", number(metrics.r2())}};
 }
 

@@ -1,0 +1,221 @@
+#include "neurim/evaluate/score_charts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <numeric>
+
+#include "neurim/base/text.h"
+#include "neurim/evaluate/drawn_names.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr Color kScoreInk{0.16, 0.18, 0.22}, kScoreMuted{0.45, 0.48, 0.53}, kScoreGrid{0.91, 0.92, 0.93};
+// Told apart with any colour vision (Okabe and Ito, "Color Universal Design", 2008).
+constexpr Color kScoreColors[] = {{0.00, 0.45, 0.70}, {0.84, 0.37, 0.00}, {0.00, 0.62, 0.45},
+                                  {0.80, 0.47, 0.65}, {0.34, 0.71, 0.91}, {0.90, 0.62, 0.00}};
+constexpr int kMostCurves = static_cast<int>(std::size(kScoreColors));
+
+/// A square from 0 to 1 in both directions, with room for a legend on its right.
+class UnitSquare {
+ public:
+  static constexpr double kLeft = 70, kAbove = Canvas::kHeading + 16, kSide = 400, kLegend = 250, kBelow = 60;
+
+  UnitSquare(const std::string& title, const std::string& details, const std::string& across, const std::string& up)
+      : canvas_(static_cast<int>(kLeft + kSide + kLegend), static_cast<int>(kAbove + kSide + kBelow), 2) {
+    canvas_.heading({title, details}, kLeft + kSide + kLegend);
+    for (int tenths = 0; tenths <= 10; tenths += 2) {
+      const double share = tenths / 10.0;
+      canvas_.line(at(0, share), at(1, share), kScoreGrid);
+      canvas_.line(at(share, 0), at(share, 1), kScoreGrid);
+      canvas_.letters({kLeft - 8, at(0, share).y}, fixed(share, 1), {.color = kScoreMuted, .across = Align::end});
+      canvas_.letters({at(share, 0).x, at(0, 0).y + 14}, fixed(share, 1),
+                      {.color = kScoreMuted, .across = Align::middle});
+    }
+    canvas_.letters({kLeft + kSide / 2, at(0, 0).y + 38}, across,
+                    {.size = 13, .color = kScoreMuted, .across = Align::middle});
+    canvas_.letters({22, kAbove + kSide / 2}, up,
+                    {.size = 13, .color = kScoreMuted, .across = Align::middle, .upwards = true});
+  }
+
+  Point at(double x, double y) const { return {kLeft + x * kSide, kAbove + (1 - y) * kSide}; }
+
+  /// The curve through points of the square, less those that are within half a unit of the one before.
+  void curve(const std::vector<Point>& points, const Color& color) {
+    std::vector<Point> drawn;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const Point one = at(points[i].x, points[i].y);
+      const bool near = !drawn.empty() && std::hypot(one.x - drawn.back().x, one.y - drawn.back().y) < 0.5;
+      if (!near || i + 1 == points.size()) drawn.push_back(one);
+    }
+    canvas_.polyline(drawn, color, 2);
+  }
+
+  void legend(const std::string& words, const Color& color) {
+    const double x = kLeft + kSide + 20;
+    canvas_.line({x, legend_}, {x + 16, legend_}, color, 3);
+    canvas_.letters({x + 22, legend_}, canvas_.fitted(words, kLegend - 50, 11), {.color = kScoreInk});
+    legend_ += 18;
+  }
+
+  void note(const std::string& words) {
+    canvas_.letters({kLeft + kSide + 20, legend_ + 6}, words, {.color = kScoreMuted});
+    legend_ += 18;
+  }
+
+  Canvas& canvas() { return canvas_; }
+
+ private:
+  Canvas canvas_;
+  double legend_ = kAbove + 8;
+};
+
+/// The classes whose curves are drawn: the weakest by this metric, which is NaN where there is no curve.
+std::vector<int> drawn_classes(int classes, const std::vector<double>& metric) {
+  std::vector<int> out;
+  for (int c = classes == 2 ? 1 : 0; c < classes; ++c)
+    if (!std::isnan(metric[static_cast<std::size_t>(c)])) out.push_back(c);
+  if (std::ssize(out) <= kMostCurves) return out;
+  std::stable_sort(out.begin(), out.end(), [&](int a, int b) {
+    return metric[static_cast<std::size_t>(a)] < metric[static_cast<std::size_t>(b)];
+  });
+  out.resize(kMostCurves);
+  return out;
+}
+
+/// Draws curves of classes. `points` gives that of a class, in the square.
+void draw_curves(UnitSquare& square, const std::vector<std::string>& class_names, const std::vector<double>& metric,
+                 const char* of, const std::function<std::vector<Point>(int)>& points) {
+  const auto classes = static_cast<int>(metric.size());
+  const std::vector<std::string> names = drawn_names(class_names);
+  const std::vector<int> drawn = drawn_classes(classes, metric);
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    const auto c = static_cast<std::size_t>(drawn[i]);
+    square.curve(points(drawn[i]), kScoreColors[i]);
+    square.legend(text(names[c], "  ", fixed(metric[c], 4)), kScoreColors[i]);
+  }
+  const auto known = std::count_if(metric.begin(), metric.end(), [](double value) { return !std::isnan(value); });
+  if (classes > 2 && known > std::ssize(drawn))
+    square.note(text("the ", drawn.size(), " of least ", of, " of ", known, " classes"));
+  if (drawn.empty()) square.note("no class has samples and others have, too");
+}
+
+std::vector<double> of_each(int classes, const std::function<double(int)>& metric) {
+  std::vector<double> out;
+  for (int c = 0; c < classes; ++c) out.push_back(metric(c));
+  return out;
+}
+
+std::string share_text(double share) { return std::isnan(share) ? "none" : fixed(share, 4); }
+
+}  // namespace
+
+Canvas roc_chart(const Probabilities& p, const std::vector<std::string>& class_names, const std::string& what) {
+  const std::vector<double> areas = of_each(p.classes(), [&](int c) { return p.roc_auc(c); });
+  UnitSquare square("ROC curve", text(what, p.classes() == 2 ? ", area " : ", mean area ", share_text(p.roc_auc())),
+                    "false positive rate", "true positive rate");
+  square.canvas().line(square.at(0, 0), square.at(1, 1), mix(kScoreMuted, {1, 1, 1}, 0.5));
+  draw_curves(square, class_names, areas, "area", [&](int c) {
+    std::vector<Point> points;
+    const std::vector<CurvePoint> curve = p.curve(c);
+    for (const CurvePoint& one : curve)
+      points.push_back({static_cast<double>(one.false_positives) / static_cast<double>(curve.back().false_positives),
+                        static_cast<double>(one.true_positives) / static_cast<double>(curve.back().true_positives)});
+    return points;
+  });
+  return std::move(square.canvas());
+}
+
+Canvas precision_recall_chart(const Probabilities& p, const std::vector<std::string>& class_names,
+                              const std::string& what) {
+  const std::vector<double> precisions = of_each(p.classes(), [&](int c) { return p.average_precision(c); });
+  UnitSquare square("Precision and recall",
+                    text(what, p.classes() == 2 ? ", average precision " : ", mean average precision ",
+                         share_text(p.average_precision())),
+                    "recall", "precision");
+  draw_curves(square, class_names, precisions, "average precision", [&](int c) {
+    std::vector<Point> points;
+    const std::vector<CurvePoint> curve = p.curve(c);
+    for (std::size_t i = 1; i < curve.size(); ++i)
+      points.push_back({static_cast<double>(curve[i].true_positives) / static_cast<double>(curve.back().true_positives),
+                        static_cast<double>(curve[i].true_positives) /
+                            static_cast<double>(curve[i].true_positives + curve[i].false_positives)});
+    points.insert(points.begin(), {0, points.front().y});
+    return points;
+  });
+  return std::move(square.canvas());
+}
+
+Canvas reliability_chart(const Probabilities& p, const std::string& what) {
+  UnitSquare square("Reliability", text(what, ", expected calibration error ", share_text(p.calibration_error())),
+                    "confidence", "accuracy");
+  constexpr int kBins = 10;
+  const std::vector<ReliabilityBin> bins = p.reliability(kBins);
+  std::int64_t most = 1;
+  for (const ReliabilityBin& bin : bins) most = std::max(most, bin.samples);
+  for (int i = 0; i <= kBins; ++i) {
+    const ReliabilityBin& bin = bins[static_cast<std::size_t>(i)];
+    if (bin.samples == 0) continue;
+    // Those of confidence 1 are at the end.
+    const double left = i == kBins ? 0.985 : i / static_cast<double>(kBins),
+                 width = (i == kBins ? 0.015 : 1.0 / kBins) * UnitSquare::kSide;
+    const Point top = square.at(left, bin.accuracy);
+    square.canvas().rectangle(top.x + 1, top.y, width - 2, bin.accuracy * UnitSquare::kSide, kScoreColors[4]);
+    const double height = 60.0 * static_cast<double>(bin.samples) / static_cast<double>(most);
+    square.canvas().rectangle(top.x + width / 4, square.at(0, 0).y - height, width / 2, height,
+                              {0.3, 0.32, 0.36, 0.55});
+  }
+  square.canvas().line(square.at(0, 0), square.at(1, 1), kScoreMuted, 1.5);
+  for (const ReliabilityBin& bin : bins)
+    if (bin.samples > 0) square.canvas().disc(square.at(bin.confidence, bin.accuracy), 4, kScoreColors[1]);
+  square.legend("accuracy of the answers", kScoreColors[4]);
+  square.legend("at their mean confidence", kScoreColors[1]);
+  square.legend(text("samples, ", thousands(most), " at most"), {0.3, 0.32, 0.36, 0.55});
+  square.legend("honest confidence", kScoreMuted);
+  return std::move(square.canvas());
+}
+
+Canvas class_scores_chart(const Evaluation& evaluation, const std::string& what) {
+  constexpr std::size_t kMost = 40;
+  constexpr double kRow = 30, kName = 180, kBar = 420, kAbove = Canvas::kHeading + 34;
+  const std::vector<ClassScores> scores = evaluation.per_class();
+  const std::vector<std::string> names = drawn_names(evaluation.class_names());
+  std::vector<std::size_t> order;
+  for (std::size_t c = 0; c < scores.size(); ++c)
+    if (scores[c].support > 0) order.push_back(c);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return scores[a].f1 < scores[b].f1; });
+  const std::size_t all = order.size();
+  order.resize(std::min(kMost, all));
+  const double left = kName + 30, width = left + kBar + 140;
+  Canvas canvas(static_cast<int>(width), static_cast<int>(kAbove + kRow * static_cast<double>(order.size()) + 40), 2);
+  canvas.heading(
+      {all > kMost ? text("The ", kMost, " weakest of ", all, " classes") : "Classes, the weakest first", what}, width);
+  constexpr const char* kNames[] = {"precision", "recall", "F1"};
+  for (int i = 0; i < 3; ++i) {
+    canvas.rectangle(left + i * 100, kAbove - 26, 12, 10, kScoreColors[i]);
+    canvas.letters({left + i * 100 + 17, kAbove - 21}, kNames[i], {.color = kScoreInk});
+  }
+  const double end = kAbove + kRow * static_cast<double>(order.size());
+  for (int fifths = 0; fifths <= 5; ++fifths) {
+    const double x = left + kBar * fifths / 5;
+    canvas.line({x, kAbove - 4}, {x, end}, kScoreGrid);
+    canvas.letters({x, end + 14}, fixed(fifths / 5.0, 1), {.color = kScoreMuted, .across = Align::middle});
+  }
+  for (std::size_t row = 0; row < order.size(); ++row) {
+    const ClassScores& one = scores[order[row]];
+    const double y = kAbove + kRow * static_cast<double>(row);
+    canvas.letters({left - 8, y + kRow / 2 - 2}, canvas.fitted(names[order[row]], kName, 11),
+                   {.color = kScoreInk, .across = Align::end});
+    const double values[] = {one.precision, one.recall, one.f1};
+    for (int i = 0; i < 3; ++i)
+      canvas.rectangle(left, y + 2 + i * 8, std::max(1.0, kBar * values[i]), 7, kScoreColors[i]);
+    canvas.letters({left + kBar + 10, y + kRow / 2 - 2}, text(fixed(one.f1, 3), "  n ", thousands(one.support)),
+                   {.color = kScoreMuted});
+  }
+  return canvas;
+}
+
+}  // namespace neurim

@@ -1,0 +1,27 @@
+// Charts of how good a classifier's answers and probabilities are. `what` names model, data and split, for the heading.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "neurim/evaluate/canvas.h"
+#include "neurim/evaluate/evaluation.h"
+#include "neurim/evaluate/probabilities.h"
+
+namespace neurim {
+
+/// True over false positive rate of each class against the others; of two classes that of the second, of more than six
+/// those of the least area.
+Canvas roc_chart(const Probabilities& probabilities, const std::vector<std::string>& class_names,
+                 const std::string& what);
+
+/// Precision over recall, of the same classes by their average precision.
+Canvas precision_recall_chart(const Probabilities& probabilities, const std::vector<std::string>& class_names,
+                              const std::string& what);
+
+/// The accuracy of answers over their confidence, beside what it would be of honest ones, and how many there are.
+Canvas reliability_chart(const Probabilities& probabilities, const std::string& what);
+
+/// Precision, recall and F1 of each class with samples, the weakest first; of more than 40 classes the 40 weakest.
+Canvas class_scores_chart(const Evaluation& evaluation, const std::string& what);
+
+}  // namespace neurim

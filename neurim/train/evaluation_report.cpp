@@ -1,0 +1,185 @@
+#include "neurim/train/evaluation_report.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "neurim/base/error.h"
+#include "neurim/base/text.h"
+#include "neurim/evaluate/confusion_image.h"
+#include "neurim/evaluate/drawn_names.h"
+#include "neurim/evaluate/html_page.h"
+#include "neurim/evaluate/report.h"
+#include "neurim/evaluate/score_charts.h"
+#include "neurim/train/thumbnail.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr int kCell = 160, kColumns = 8;
+
+std::string percent_of(double share) { return text(fixed(100 * share, 1), '%'); }
+
+/// A sheet of these samples, by their places; captions are the label and the answer. "" without any.
+std::string sheet_of(const Predictions& predictions, const std::vector<std::size_t>& places, const Dataset& dataset,
+                     Split split) {
+  const std::vector<std::string> names = drawn_names(predictions.class_names());
+  std::vector<Thumbnail> images;
+  for (const std::size_t place : places) {
+    const Prediction& one = predictions.samples()[place];
+    const auto name = [&](std::int64_t c) { return names[static_cast<std::size_t>(c)]; };
+    images.push_back(thumbnail(dataset, split, one.sample, kCell,
+                               {name(one.label), text("as ", name(one.predicted), ' ', percent_of(one.confidence))}));
+  }
+  return images.empty() ? "" : contact_sheet(images, kColumns, kCell);
+}
+
+std::vector<std::size_t> worst(const Predictions& predictions, std::size_t most) {
+  std::vector<std::size_t> places = predictions.mistakes();
+  places.resize(std::min(most, places.size()));
+  return places;
+}
+
+/// A row of samples for each of the most frequent confusions, the surest first.
+std::vector<std::size_t> of_most_confused(const Evaluation& evaluation, const Predictions& predictions) {
+  constexpr std::size_t kPairs = 8;
+  std::vector<std::size_t> out;
+  const std::vector<std::size_t> mistakes = predictions.mistakes();
+  for (const Confusion& pair : evaluation.most_confused(kPairs)) {
+    std::size_t count = 0;
+    for (const std::size_t place : mistakes) {
+      const Prediction& one = predictions.samples()[place];
+      if (one.label != pair.truth || one.predicted != pair.predicted) continue;
+      out.push_back(place);
+      if (++count == kColumns) break;
+    }
+  }
+  return out;
+}
+
+/// A chart by the name of its files.
+struct NamedChart {
+  std::string name, shows;
+  Canvas canvas;
+  bool outlines = true;  // whether an SVG of it is of reasonable size
+};
+
+std::vector<NamedChart> charts_of(const Evaluation& evaluation, const Predictions& predictions,
+                                  const std::string& what) {
+  const std::vector<std::string>& names = evaluation.class_names();
+  const Probabilities& p = predictions.probabilities();
+  std::vector<NamedChart> charts;
+  charts.push_back({"confusion_matrix", "Confusion matrix; confusion_matrix.csv has the numbers",
+                    confusion_chart(evaluation, Cells::counts, what)});
+  charts.push_back({"confusion_matrix_normalized", "Confusion matrix, rows in percent",
+                    confusion_chart(evaluation, Cells::shares, what)});
+  charts.push_back({"class_scores", "Precision, recall and F1 of classes; per_class.csv has the numbers",
+                    class_scores_chart(evaluation, what)});
+  charts.push_back({"roc", "ROC curves", roc_chart(p, names, what)});
+  charts.push_back({"precision_recall", "Curves of precision over recall", precision_recall_chart(p, names, what)});
+  charts.push_back({"reliability", "Accuracy of answers over their confidence", reliability_chart(p, what)});
+  return charts;
+}
+
+using Rows = std::vector<std::vector<std::string>>;
+
+Rows class_rows(const Evaluation& evaluation) {
+  Rows rows;
+  const std::vector<ClassScores> scores = evaluation.per_class();
+  for (std::size_t c = 0; c < scores.size(); ++c)
+    rows.push_back({evaluation.class_names()[c], fixed(scores[c].precision, 4), fixed(scores[c].recall, 4),
+                    fixed(scores[c].f1, 4), thousands(scores[c].support)});
+  return rows;
+}
+
+Rows confusion_rows(const Evaluation& evaluation) {
+  Rows rows;
+  for (const Confusion& one : evaluation.most_confused(30))
+    rows.push_back({evaluation.class_names()[static_cast<std::size_t>(one.truth)],
+                    evaluation.class_names()[static_cast<std::size_t>(one.predicted)], thousands(one.count),
+                    percent_of(one.share)});
+  return rows;
+}
+
+Rows mistake_rows(const Predictions& predictions) {
+  Rows rows;
+  for (const std::size_t place : worst(predictions, 64)) {
+    const Prediction& one = predictions.samples()[place];
+    rows.push_back({one.name, predictions.class_names()[static_cast<std::size_t>(one.label)],
+                    predictions.class_names()[static_cast<std::size_t>(one.predicted)], percent_of(one.confidence),
+                    fixed(one.loss, 3)});
+  }
+  return rows;
+}
+
+struct Sheets {
+  std::string mistakes, confused;
+};
+
+std::string page_of(const Evaluation& evaluation, const Predictions& predictions,
+                    const std::vector<HeadlineMetric>& metrics, const std::vector<NamedChart>& charts,
+                    const Sheets& sheets, const EvaluationSubject& subject) {
+  HtmlPage page("Evaluation", subject.line());
+  page.section("Metrics");
+  Rows rows;
+  for (const HeadlineMetric& one : metrics) rows.push_back({one.title, shown(one)});
+  page.table(text(thousands(evaluation.samples()), " samples, ", thousands(evaluation.classes()),
+                  " classes; in brackets the 95 % interval"),
+             {"metric", "value"}, rows, 1);
+  const auto draw = [&](std::string_view name) {
+    for (const NamedChart& chart : charts)
+      if (chart.name == name) page.image("image/png", chart.canvas.png(), chart.shows);
+  };
+  page.section("Classes");
+  draw("class_scores");
+  page.table("Scores of each class", {"class", "precision", "recall", "F1", "samples"}, class_rows(evaluation), 1);
+  page.section("Confusions");
+  draw("confusion_matrix"), draw("confusion_matrix_normalized");
+  page.table("The most frequent confusions", {"true", "predicted", "samples", "of the true class"},
+             confusion_rows(evaluation), 2);
+  if (!sheets.confused.empty())
+    page.image("image/jpeg", sheets.confused, "Samples of the pairs of classes that are confused most");
+  page.section("Mistakes");
+  if (sheets.mistakes.empty()) page.paragraph("There are none.");
+  if (!sheets.mistakes.empty()) {
+    page.image("image/jpeg", sheets.mistakes, "The samples of the greatest loss; the table below names them");
+    page.table("The worst answers; mistakes.csv has all", {"file", "label", "predicted", "confidence", "loss"},
+               mistake_rows(predictions), 3);
+  }
+  page.section("Probabilities");
+  draw("reliability"), draw("roc"), draw("precision_recall");
+  return page.html();
+}
+
+}  // namespace
+
+std::string EvaluationSubject::line() const { return text(model, " on ", data, ", ", split); }
+
+void write_evaluation(const Evaluation& evaluation, const Predictions& predictions,
+                      const std::vector<HeadlineMetric>& metrics, const Dataset& dataset,
+                      const EvaluationSubject& subject, const fs::path& folder) {
+  write_report(evaluation, folder, false);
+  write_file(folder / "metrics.json", JsonObject{{"task", "classify"},
+                                                 {"model", subject.model},
+                                                 {"data", subject.data},
+                                                 {"split", text(subject.split)},
+                                                 {"samples", evaluation.samples()},
+                                                 {"classes", evaluation.class_names()},
+                                                 {"metrics", headline_json(metrics)}}
+                                          .indented());
+  write_file(folder / "predictions.csv", predictions_csv(predictions));
+  write_file(folder / "mistakes.csv", mistakes_csv(predictions));
+  write_file(folder / "label_issues.csv", label_issues_csv(predictions));
+  const std::vector<NamedChart> charts = charts_of(evaluation, predictions, subject.line());
+  for (const NamedChart& chart : charts) {
+    write_file(folder / (chart.name + ".png"), chart.canvas.png());
+    write_file(folder / (chart.name + ".svg"), chart.canvas.svg());
+  }
+  const Sheets sheets{sheet_of(predictions, worst(predictions, 64), dataset, subject.split),
+                      sheet_of(predictions, of_most_confused(evaluation, predictions), dataset, subject.split)};
+  if (!sheets.mistakes.empty()) write_file(folder / "mistakes.jpg", sheets.mistakes);
+  if (!sheets.confused.empty()) write_file(folder / "most_confused.jpg", sheets.confused);
+  write_file(folder / "report.html", page_of(evaluation, predictions, metrics, charts, sheets, subject));
+}
+
+}  // namespace neurim

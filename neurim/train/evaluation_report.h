@@ -1,0 +1,29 @@
+// An evaluation of a classifier of images as the files of a folder.
+#pragma once
+#include <string>
+
+#include "neurim/base/file.h"
+#include "neurim/data/dataset.h"
+#include "neurim/evaluate/evaluation.h"
+#include "neurim/evaluate/headline.h"
+#include "neurim/evaluate/predictions.h"
+
+namespace neurim {
+
+/// What was evaluated, by names that people know.
+struct EvaluationSubject {
+  std::string model, data;
+  Split split = Split::val;
+  std::string line() const;  ///< "MODEL on DATA, val"
+};
+
+/// Writes into `folder`, which is made where it does not exist: metrics.json; predictions.csv, mistakes.csv,
+/// label_issues.csv, per_class.csv, most_confused.csv and confusion_matrix.csv; the charts confusion_matrix,
+/// confusion_matrix_normalized, roc, precision_recall, reliability and class_scores as PNG and SVG; mistakes.jpg, the
+/// 64 worst answers, and most_confused.jpg, images of the pairs of classes that are confused most; and report.html,
+/// which has all of these. Throws Error(resource).
+void write_evaluation(const Evaluation& evaluation, const Predictions& predictions,
+                      const std::vector<HeadlineMetric>& metrics, const Dataset& dataset,
+                      const EvaluationSubject& subject, const fs::path& folder);
+
+}  // namespace neurim
