@@ -233,7 +233,7 @@ class Trained(TrainedRun):
                      for n in (1, 5))
         self.assertEqual([one[key] for key in ("top1", "f1_macro")], [five[key] for key in ("top1", "f1_macro")])
         self.assertAlmostEqual(one["loss"], five["loss"], 4)
-        self.assertIn("crops is 7", neurim("val", self.folder, "crops=7", f"project={self.root}/runs").stderr)
+        self.assertIn("there is no '7'", neurim("val", self.folder, "crops=7", f"project={self.root}/runs").stderr)
         self.assertIn("resize=crop", neurim("val", self.folder, "crops=5", "resize=squash", f"project={self.root}/runs").stderr)
         for words in (["predict", f"model={self.folder}", f"source={self.root}/data/val"], ["val", self.folder]):
             self.assertIn("did you mean", neurim(*words, "interpolation=bicubc").stderr)

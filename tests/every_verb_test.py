@@ -51,6 +51,9 @@ class EveryVerb(unittest.TestCase):
             (["predict", "model=runs/train", "data", "save_csv=out.csv"], "out.csv"),
             (["predict", "model=runs/lstm", "save_csv=out.csv"], "out.csv"),
             (["predict", "model=runs/gru", "prompt=the cat", "length=30"], None),
+            (["predict", "model=runs/train", "data", "sort_into=sorted"], "sorted"),
+            (["explain", "runs/train", "data/dark/0.png"], "runs/train/reports/explain"),
+            (["embed", "runs/train"], "runs/train/reports/embed"),
             (["export", "runs/train"], "runs/train/export/best.onnx"),
             (["export", "runs/lstm", "output=x/y.onnx"], "x/y.onnx"),
             (["run", "lenet5", "inputs=in", "outputs=out"], "out/output_0.npy"),
@@ -65,7 +68,8 @@ class EveryVerb(unittest.TestCase):
             (["data", "preview", "data", "imgsz=28", "in_chans=1"], "preview.jpg"),
             (["data", "split", "data", "out=set.csv", "val_split=0.2"], "set.csv"),
         ]
-        cls.looking = [["data", "scan", "data"], ["data", "stats", "data", "imgsz=28"], ["info", "lenet5"], ["info", "runs/lstm"], ["models", "le*"],
+        cls.looking = [["data", "scan", "data"], ["data", "stats", "data", "imgsz=28"], ["info", "lenet5"], ["info", "runs/lstm"], ["runs", "runs"], ["runs", "diff", "runs/train", "runs/lstm"],
+                       ["models", "le*"],
                        ["layers", "Conv*"], ["operators", "Reduce*"], ["doctor"], ["version"]]
         for words in (cls.train, cls.forecast, cls.text):
             run = cls.here(*words)

@@ -8,38 +8,16 @@
 #include "neurim/cli/sequence_verbs.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/data/label_problems.h"
-#include "neurim/data/path_pattern.h"
-#include "neurim/data/sources/folder.h"
+#include "neurim/data/sources/image_list.h"
+#include "neurim/data/views.h"
 #include "neurim/evaluate/csv.h"
+#include "neurim/infer/answered_images.h"
 #include "neurim/infer/classifier.h"
 #include "neurim/neurim.h"
 
 namespace neurim::cli {
 
 namespace {
-
-/// The images to predict.
-struct Images {
-  std::vector<fs::path> files;
-  std::int64_t left_out = 0;  // files in folders that are no images
-};
-
-/// Adds the image; for a folder, all images in it and below, sorted by name; for a pattern, all that it matches.
-void add_images(const fs::path& source, Images& images, Console& console) {
-  std::error_code error;
-  if (!is_there(source)) {
-    const std::vector<fs::path> named = paths_of_pattern(source.string());
-    if (named.empty()) fail(Fault::data, source.string(), ": there is no such file or folder; check the path");
-    for (const fs::path& path : named) add_images(path, images, console);
-    return;
-  }
-  if (!fs::is_directory(source, error)) return images.files.push_back(source);
-  const ImagesBelow found = images_below(source.string());
-  print_notes(found.notes, console);
-  if (found.files.empty()) fail(Fault::data, source.string(), ": holds no image file");
-  images.files.insert(images.files.end(), found.files.begin(), found.files.end());
-  images.left_out += found.left_out;
-}
 
 /// Prints what the classifier says of images, and keeps the lines of a CSV file.
 class Printer {
@@ -53,7 +31,8 @@ class Printer {
         console_(console),
         csv_(text("path,rank,class,probability", rejects ? ",rejected" : "", '\n')) {}
 
-  void print(const fs::path& image, const Classification& said) {
+  /// Returns the answer in words.
+  std::string print(const std::string& image, const Classification& said) {
     const std::vector<std::string>& classes = config_.class_names;
     std::vector<std::size_t> named = said.classes;
     if (!config_.multi_label()) named.resize(most_);
@@ -64,18 +43,18 @@ class Printer {
       answers.push_back(text(classes[c], ' ', fixed(share * 100, 1), " %"));
       predictions.push_back({{"label", classes[c]}, {"index", c}, {"prob", static_cast<float>(share)}});
       if (!said.rejected || c == named[0])
-        csv_ += text(csv_field(image.string()), ',', answers.size(), ',',
-                     csv_field(said.rejected ? kRejected : classes[c]), ',', static_cast<float>(share),
-                     rejects_ ? text(',', said.rejected) : "", '\n');
+        csv_ += text(csv_field(image), ',', answers.size(), ',', csv_field(said.rejected ? kRejected : classes[c]), ',',
+                     static_cast<float>(share), rejects_ ? text(',', said.rejected) : "", '\n');
     }
     if (answers.empty()) answers.push_back("none of the classes");
-    console_.print(text(image.string(), "  ",
-                        said.rejected ? text(kRejected, " (", join(answers, ", "), ')') : join(answers, "  ")));
-    JsonObject event{{"event", "prediction"}, {"path", image.string()}};
+    const std::string answer = said.rejected ? text(kRejected, " (", join(answers, ", "), ')') : join(answers, "  ");
+    console_.print(text(image, "  ", answer));
+    JsonObject event{{"event", "prediction"}, {"path", image}};
     if (rejects_)
       event.add("label", said.rejected ? kRejected : classes[named[0]]), event.add("rejected", said.rejected);
     event.add("predictions", predictions);
     console_.event(event);
+    return answer;
   }
 
   const std::string& csv() const { return csv_; }
@@ -88,43 +67,8 @@ class Printer {
   std::string csv_;
 };
 
-/// Returns the exit code.
-int predict_images(const ImageClassifier& classifier, Printer& printer, const Images& asked,
-                   const std::string& save_csv, double max_bad, const CommandLine& line, Console& console) {
-  const std::vector<fs::path>& images = asked.files;
-  if (line.dry_run()) {
-    if (!save_csv.empty()) check_can_write(save_csv);
-    return line.end_dry_run(console,
-                            text("name what is in ", plural(std::ssize(images), "image"),
-                                 save_csv.empty() ? "" : text(", and write ", save_csv)),
-                            {{"pictures", images.size()}, {"save_csv", save_csv}});
-  }
-  std::string reason;
-  const std::int64_t allowed = most_bad(max_bad, std::ssize(images));
-  std::int64_t unreadable = 0;
-  classifier.predict(images, [&](std::size_t i, const Classification& said) {
-    if (said.unreadable.empty()) return printer.print(images[i], said);
-    if (images.size() == 1) fail(Fault::data, said.unreadable);
-    console.print(text("skipped: ", said.unreadable));
-    if (unreadable++ == 0) reason = said.unreadable;
-  });
-  const bool none = unreadable == std::ssize(images);
-  if (!save_csv.empty() && !none) write_file(save_csv, printer.csv());
-  if (unreadable > 0) console.print(text(unreadable, " of ", images.size(), " images cannot be read and were skipped"));
-  console.event(
-      {{"event", "summary"}, {"pictures", images.size()}, {"unreadable", unreadable}, {"left_out", asked.left_out}});
-  if (none)
-    fail(Fault::data, "none of the ", unreadable, " images can be read, such as ", images[0].string(),
-         "; 'neurim data scan' says why");
-  if (unreadable > allowed)
-    fail(Fault::data, unreadable, " of ", images.size(), " images cannot be read, more than the ", allowed,
-         " that max_bad allows, such as ", reason,
-         "; the others are predicted; repair or remove these, or raise max_bad");
-  return 0;
-}
-
 struct PredictOptions {
-  std::string model, arch, source, save_csv, reject = "none", prompt;
+  std::string model, arch, source, save_csv, sort_into, annotated, reject = "none", tta = "none", prompt;
   GenerateOptions generating;
   std::int64_t seed = static_cast<std::int64_t>(generating.seed);
   InputOptions input;
@@ -138,7 +82,8 @@ struct PredictOptions {
     line.options("model", model, "run folder, model folder (config.json and weights), weights or function file", {"m"});
     line.options("arch", arch, kArchOfWeights);
     line.options("source", source,
-                 "image, folder of images, or pattern such as 'photos/*.jpg'; series, by default the one of training");
+                 "image, folder of images, pattern such as 'photos/*.jpg', .txt file with a path a line, - for such "
+                 "lines on stdin, or @https://… to fetch one; series, by default the one of training");
     line.options("topk", topk, "how many classes to name; by default 1, or all above their thresholds if multi-label");
     line.options("reject", reject,
                  "call an image unknown below this probability: a number, auto (training found it), none",
@@ -146,6 +91,9 @@ struct PredictOptions {
     line.options("max_bad", max_bad,
                  "unreadable images to tolerate: a share of all below 1, else a count; more end with exit code 3");
     line.options("save_csv", save_csv, "file to write path, class and probability to, or the forecast");
+    line.options("sort_into", sort_into, "new folder to copy images into, a sub-folder for each class");
+    line.options("annotated", annotated, "new folder for images with the answer below them", {"save_img"});
+    line.options("tta", tta, kViewsOfImages, {"augment"});
     input.visit(line.options);
     line.options.topic("texts");
     line.options("prompt", prompt,
@@ -163,6 +111,49 @@ struct PredictOptions {
     line.add_tuning();
   }
 };
+
+/// Returns the exit code.
+int predict_images(const ImageClassifier& classifier, Printer& printer, const ImageList& asked, const PredictOptions& o,
+                   const CommandLine& line, Console& console) {
+  const std::vector<fs::path>& images = asked.files();
+  const std::string& save_csv = o.save_csv;
+  if (line.dry_run()) {
+    if (!save_csv.empty()) check_can_write(save_csv);
+    return line.end_dry_run(console,
+                            text("name what is in ", plural(std::ssize(images), "image"),
+                                 save_csv.empty() ? "" : text(", and write ", save_csv)),
+                            {{"pictures", images.size()}, {"save_csv", save_csv}});
+  }
+  std::string reason;
+  const std::int64_t allowed = most_bad(o.max_bad, std::ssize(images));
+  AnsweredImages answered(o.sort_into, o.annotated);
+  std::int64_t unreadable = 0;
+  classifier.predict(images, [&](std::size_t i, const Classification& said) {
+    if (said.unreadable.empty()) {
+      const std::string answer = printer.print(asked.name(i), said);
+      const std::string label = said.rejected          ? kRejected
+                                : said.classes.empty() ? "none"
+                                                       : classifier.class_names()[said.classes[0]];
+      return answered.add(images[i], label, answer);
+    }
+    if (images.size() == 1) fail(Fault::data, said.unreadable);
+    console.print(text("skipped: ", said.unreadable));
+    if (unreadable++ == 0) reason = said.unreadable;
+  });
+  const bool none = unreadable == std::ssize(images);
+  if (!save_csv.empty() && !none) write_file(save_csv, printer.csv());
+  if (unreadable > 0) console.print(text(unreadable, " of ", images.size(), " images cannot be read and were skipped"));
+  console.event(
+      {{"event", "summary"}, {"pictures", images.size()}, {"unreadable", unreadable}, {"left_out", asked.left_out()}});
+  if (none)
+    fail(Fault::data, "none of the ", unreadable, " images can be read, such as ", images[0].string(),
+         "; 'neurim data scan' says why");
+  if (unreadable > allowed)
+    fail(Fault::data, unreadable, " of ", images.size(), " images cannot be read, more than the ", allowed,
+         " that max_bad allows, such as ", reason,
+         "; the others are predicted; repair or remove these, or raise max_bad");
+  return 0;
+}
 
 }  // namespace
 
@@ -192,8 +183,9 @@ int verb_predict(const Words& words) {
   place(checkpoint.model, line.device());
   print_notes(checkpoint, console);
   if (!o.save_csv.empty()) check_no_input(o.save_csv, files_of_model(o.model, checkpoint));
-  const std::vector<std::string> of_images{"topk",   "reject",    "imgsz",   "resize", "crop_pct", "interpolation",
-                                           "decode", "precision", "max_bad", "batch",  "workers"};
+  const std::vector<std::string> of_images{"topk",          "reject",    "imgsz",     "resize",  "crop_pct",
+                                           "interpolation", "decode",    "precision", "max_bad", "batch",
+                                           "workers",       "sort_into", "annotated", "tta"};
   const std::vector<std::string> of_texts{"prompt", "length", "temperature"};
   if (checkpoint.config.sequence) refuse_options(line, of_images, checkpoint);
   if (checkpoint.config.task() == TaskKind::language) {
@@ -216,16 +208,25 @@ int verb_predict(const Words& words) {
   require(!o.topk || !checkpoint.config.multi_label(), "topk is for models of one class an image, and ",
           checkpoint.path.string(), " is multi-label: it names what is above the threshold of each class");
   if (o.input.imgsz) check_size(checkpoint.model, *o.input.imgsz);
-  Images images;
-  add_images(o.source, images, console);
-  for (const std::string& further : more) add_images(further, images, console);
-  if (!o.save_csv.empty()) check_no_input(o.save_csv, images.files);
+  require(o.sort_into.empty() || !checkpoint.config.multi_label(),
+          "sort_into is for models of one class an image, and ", checkpoint.path.string(),
+          " is multi-label; leave it out");
+  AnsweredImages::check(o.sort_into, "sort_into");
+  AnsweredImages::check(o.annotated, "annotated");
+  ImageList images;
+  images.add(o.source);
+  for (const std::string& further : more) images.add(further);
+  print_notes(images.notes(), console);
+  if (!o.save_csv.empty()) check_no_input(o.save_csv, images.files());
   Checkpoint asked = checkpoint;
   asked.config.preprocess = o.input.applied_to(checkpoint.config.preprocess);
-  const ImageClassifier classifier(
-      asked, {.plan = line.plan_options(), .batch = o.batch, .workers = o.workers, .reject_below = threshold});
+  const ImageClassifier classifier(asked, {.plan = line.plan_options(),
+                                           .batch = o.batch,
+                                           .workers = o.workers,
+                                           .reject_below = threshold,
+                                           .views = parse_views(o.tta, asked.config.preprocess)});
   Printer printer(classifier.config(), o.topk.value_or(1), o.reject != "none", console);
-  return predict_images(classifier, printer, images, o.save_csv, o.max_bad, line, console);
+  return predict_images(classifier, printer, images, o, line, console);
 }
 
 }  // namespace neurim::cli

@@ -8,11 +8,11 @@
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/data/sources/parts.h"
+#include "neurim/data/views.h"
 #include "neurim/evaluate/drawn_names.h"
 #include "neurim/evaluate/report.h"
 #include "neurim/neurim.h"
-#include "neurim/train/crop_validation.h"
-#include "neurim/train/evaluation_report.h"
+#include "neurim/train/image_evaluation.h"
 #include "neurim/train/run_folder.h"
 
 namespace neurim::cli {
@@ -20,12 +20,6 @@ namespace neurim::cli {
 namespace {
 
 constexpr std::int64_t kBatch = 32;  // for weights without training options
-
-Split split_named(const std::string& word) {
-  for (const Split split : kSplits)
-    if (name(split) == word) return split;
-  fail(Fault::usage, "split: there is no '", word, "'; known are train, val, test");
-}
 
 /// Prints which classes have no image in the split. Throws Error(data) if data other than those of training lack
 /// classes altogether, unless `allow_subset`.
@@ -53,77 +47,12 @@ void check_classes(const Dataset& dataset, Split split, const std::string& data,
                                     : "these count 0 in macro averages; allow_subset=true leaves them out"));
 }
 
-/// The results of an evaluation.
-struct EvaluationResult {
-  Metrics metrics;
-  std::string table;                           ///< per class
-  Kept kept;                                   ///< above the reject threshold; only for one class an image
-  std::vector<HeadlineMetric> headline;        ///< the same
-  std::function<void(const fs::path&)> write;  ///< writes the report
-  std::vector<BadSample> unreadable;
-};
-
-/// What evaluates images of one class: all parts of them, or the whole.
-struct ImageEvaluator {
-  const Checkpoint& checkpoint;
-  const Dataset& dataset;
-  const EvaluationSubject subject;
-  const Preprocess& preprocess;
-  const TrainOptions& options;
-  DType compute_dtype;
-  int crops;
-  double threshold;
-  bool allow_subset;
-  Validation::Watch watch;
-
-  EvaluationResult run() const {
-    if (checkpoint.config.multi_label()) return run_multi_label();
-    std::vector<BadSample> unreadable;
-    Predictions predictions(dataset.class_names());
-    Evaluation evaluation = crops != 1 ? *validate_crops(checkpoint.model, dataset, subject.split, preprocess, options,
-                                                         crops, unreadable, predictions, watch)
-                                       : run_whole(predictions, unreadable);
-    if (allow_subset) evaluation.leave_out_empty();
-    std::vector<HeadlineMetric> headline = headline_metrics(evaluation, predictions.probabilities());
-    return {
-        .metrics = metrics_of(evaluation),
-        .table = per_class_table(evaluation),
-        .kept = evaluation.kept(threshold),
-        .headline = headline,
-        .write =
-            [=, predictions = std::move(predictions), dataset = dataset, subject = subject](const fs::path& folder) {
-              write_evaluation(evaluation, predictions, headline, dataset, subject, folder);
-            },
-        .unreadable = std::move(unreadable)};
-  }
-
- private:
-  Evaluation run_whole(Predictions& predictions, std::vector<BadSample>& unreadable) const {
-    Validation validation(checkpoint.model, dataset, subject.split, preprocess, options, compute_dtype);
-    Evaluation evaluation = *validation.run(watch, &predictions);
-    unreadable = validation.bad();
-    return evaluation;
-  }
-
-  EvaluationResult run_multi_label() const {
-    Validation validation(checkpoint.model, dataset, subject.split, preprocess, options, compute_dtype);
-    MultiLabelEvaluation evaluation = *validation.run_multi_label(watch);
-    evaluation.set_thresholds(checkpoint.config.thresholds);
-    return {.metrics = metrics_of(evaluation),
-            .table = per_class_table(evaluation),
-            .kept = {},
-            .headline = {},
-            .write = [=](const fs::path& folder) { write_report(evaluation, folder); },
-            .unreadable = validation.bad()};
-  }
-};
-
 struct ValOptions {
-  std::string model, arch, data, classes, split = "val", reject = "none", project = "auto", run_name = "auto";
+  std::string model, arch, data, classes, split = "val", reject = "none", project = "auto", run_name = "auto",
+                                          tta = "none", slice_by;
   TrainOptions training;  ///< the options of training that this verb takes too are declared here
   InputOptions input;
-  std::int64_t crops = 1;
-  bool exist_ok = false, allow_subset = false;
+  bool exist_ok = false, allow_subset = false, calibrate = false, corruptions = false;
 
   void visit(CommandLine& line) {
     Options named;
@@ -140,9 +69,14 @@ struct ValOptions {
                  {"reject_threshold"});
     of_training("batch");
     input.visit(line.options);
-    line.options("crops", crops,
-                 "evaluate by the mean probabilities of 5 parts of each image (corners and centre), or of 10 "
-                 "with their mirror images");
+    line.options("tta", tta, kViewsOfImages, {"crops", "augment"});
+    line.options(
+        "calibrate", calibrate,
+        "find the temperature of least log-loss and store it in the model, which predict and exports then use");
+    line.options("slice_by", slice_by,
+                 "metrics of parts of the split too: size, brightness, folder, or a column of the table of the data");
+    line.options("corruptions", corruptions,
+                 "accuracy with noise, blur, JPEG, rotation and darkness in five grades too");
     line.options.topic("data");
     of_training("split_seed");
     line.options(
@@ -173,7 +107,7 @@ class Val {
   Val(ValOptions& o, CommandLine& line)
       : o_(o),
         line_(line),
-        part_(split_named(o.split)),
+        part_(split_option(o.split)),
         console_((initialize(), line.console())),
         checkpoint_(load_checkpoint(o.model, o.arch)),
         run_((checkpoint_.path / "../..").lexically_normal()) {
@@ -184,10 +118,11 @@ class Val {
 
   int run() {
     if (!checkpoint_.config.sequence) return run_images();
-    refuse_options(line_,
-                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "decode", "crops", "classes",
-                    "allow_subset", "workers", "loader", "max_bad", "split_seed", "precision"},
-                   checkpoint_);
+    refuse_options(
+        line_,
+        {"reject", "imgsz", "resize", "crop_pct", "interpolation", "decode", "tta", "calibrate", "slice_by",
+         "corruptions", "classes", "allow_subset", "workers", "loader", "max_bad", "split_seed", "precision"},
+        checkpoint_);
     const auto end = [&](std::int64_t samples, bool writes) { return end_dry_run(samples, writes); };
     const auto save_report = [&](const Metrics& metrics, const std::function<void(const fs::path&)>& write) {
       save(metrics, write);
@@ -289,8 +224,9 @@ class Val {
   /// Prints what is evaluated. Throws for crops and sizes that the model or the options do not take.
   Preprocess start(const Dataset& dataset) {
     const bool multi_label = checkpoint_.config.multi_label();
-    require(o_.crops == 1 || !multi_label, "crops=", o_.crops, " is for models of one class an image, and ",
-            checkpoint_.path.string(), " is multi-label; leave it out");
+    for (const char* name : {"tta", "calibrate", "slice_by", "corruptions"})
+      require(!multi_label || !line_.given(name), name, " is for models of one class an image, and ",
+              checkpoint_.path.string(), " is multi-label; leave it out");
     const Preprocess preprocess = o_.input.applied_to(checkpoint_.config.preprocess);
     if (o_.input.imgsz) check_size(checkpoint_.model, *o_.input.imgsz);
     console_.print(text("neurim ", version(), "  val  ", checkpoint_.path.string(), "  ", options_.data, " (",
@@ -298,9 +234,9 @@ class Val {
                         preprocess.height, 'x', preprocess.width));
     if (const auto note = drawn_names_note(dataset.class_names()); note && !multi_label)
       console_.print(text("  data    ", *note));
-    if (o_.crops != 1) check_crops(o_.crops, preprocess);
-    require(o_.crops == 1 || line_.compute_dtype() == DType::f32, "crops=", o_.crops,
-            " is evaluated in f32; leave out precision");
+    const bool f32_alone = o_.tta != "none" || o_.corruptions;
+    require(!f32_alone || line_.compute_dtype() == DType::f32,
+            "tta and corruptions are evaluated in f32; leave out precision");
     return preprocess;
   }
 
@@ -313,38 +249,80 @@ class Val {
       Validation(checkpoint_.model, dataset, part_, preprocess, options_, line_.compute_dtype());  // opens the loader
       return end_dry_run(dataset.size(part_), true);
     }
-    const Validation::Watch watch = [&](double share) {
+    if (checkpoint_.config.multi_label()) return run_multi_label(dataset, preprocess);
+    const ImageEvaluation result = evaluate_images(checkpoint_, dataset,
+                                                   {.subject = {checkpoint_.path.string(), options_.data, part_},
+                                                    .preprocess = preprocess,
+                                                    .options = options_,
+                                                    .compute_dtype = line_.compute_dtype(),
+                                                    .views = parse_views(o_.tta, preprocess),
+                                                    .allow_subset = o_.allow_subset,
+                                                    .calibrate = o_.calibrate,
+                                                    .corruptions = o_.corruptions,
+                                                    .slice_by = o_.slice_by},
+                                                   watch());
+    print_unreadable(result.unreadable, dataset);
+    print_table(per_class_table(result.evaluation));
+    for (const HeadlineMetric& one : result.headline)
+      console_.print(text(one.title, std::string(30 - one.title.size(), ' '), shown(one)));
+    print_extras(result.extras);
+    if (o_.calibrate) console_.print(result.calibration_note);
+    const Metrics metrics = metrics_of(result.evaluation);
+    console_.print(metrics_line(metrics));
+    if (o_.reject != "none") print_kept(threshold, result.evaluation.kept(threshold));
+    save(metrics, [&](const fs::path& folder) {
+      write_evaluation(result.evaluation, result.predictions, result.headline, dataset,
+                       {checkpoint_.path.string(), options_.data, part_}, result.extras, folder);
+    });
+    if (o_.calibrate) save_temperature(checkpoint_, result.temperature);
+    return 0;
+  }
+
+  int run_multi_label(const Dataset& dataset, const Preprocess& preprocess) {
+    Validation validation(checkpoint_.model, dataset, part_, preprocess, options_, line_.compute_dtype());
+    MultiLabelEvaluation evaluation = *validation.run_multi_label(watch());
+    evaluation.set_thresholds(checkpoint_.config.thresholds);
+    print_unreadable(validation.bad(), dataset);
+    print_table(per_class_table(evaluation));
+    const Metrics metrics = metrics_of(evaluation);
+    console_.print(metrics_line(metrics));
+    save(metrics, [&](const fs::path& folder) { write_report(evaluation, folder); });
+    return 0;
+  }
+
+  Validation::Watch watch() {
+    return [&](double share) {
       console_.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
       return true;
     };
-    const auto [metrics, table, kept, headline, write,
-                unreadable] = ImageEvaluator{.checkpoint = checkpoint_,
-                                             .dataset = dataset,
-                                             .subject = {checkpoint_.path.string(), options_.data, part_},
-                                             .preprocess = preprocess,
-                                             .options = options_,
-                                             .compute_dtype = line_.compute_dtype(),
-                                             .crops = static_cast<int>(o_.crops),
-                                             .threshold = threshold,
-                                             .allow_subset = o_.allow_subset,
-                                             .watch = watch}
-                                  .run();
+  }
+
+  void print_unreadable(const std::vector<BadSample>& unreadable, const Dataset& dataset) {
     for (const BadSample& one : unreadable) console_.print(text("  skipped: ", one.reason));
     if (!unreadable.empty())
       console_.print(text("  ", unreadable.size(), " of ", thousands(dataset.size(part_)),
                           " images cannot be read and are skipped"));
+  }
+
+  void print_table(const std::string& table) {
     console_.print_lines(std::string_view(table).substr(0, table.size() - 1));  // without the last line break
-    for (const HeadlineMetric& one : headline)
-      console_.print(text(one.title, std::string(30 - one.title.size(), ' '), shown(one)));
-    console_.print(metrics_line(metrics));
-    if (o_.reject != "none") {
-      console_.print(text("reject ", threshold, ": keeps ", fixed(kept.coverage * 100, 2),
-                          " % of the answers, of which ", fixed(kept.accuracy * 100, 2), " % are right"));
-      console_.event(
-          {{"event", "reject"}, {"threshold", threshold}, {"coverage", kept.coverage}, {"accuracy", kept.accuracy}});
-    }
-    save(metrics, write);
-    return 0;
+  }
+
+  void print_extras(const EvaluationExtras& extras) {
+    const auto percent = [](double share) { return fixed(100 * share, 2); };
+    for (const DataSlice& one : extras.slices)
+      console_.print(text(extras.slices_by, ' ', one.name, ": ", percent(one.accuracy), " % (",
+                          percent(one.interval.low), " to ", percent(one.interval.high), ") of ",
+                          plural(one.samples, "sample")));
+    for (const Corrupted& one : extras.corrupted)
+      console_.print(text(one.kind, ' ', one.severity, ": ", percent(one.accuracy), " %"));
+  }
+
+  void print_kept(double threshold, const Kept& kept) {
+    console_.print(text("reject ", threshold, ": keeps ", fixed(kept.coverage * 100, 2), " % of the answers, of which ",
+                        fixed(kept.accuracy * 100, 2), " % are right"));
+    console_.event(
+        {{"event", "reject"}, {"threshold", threshold}, {"coverage", kept.coverage}, {"accuracy", kept.accuracy}});
   }
 
   ValOptions& o_;

@@ -1,7 +1,5 @@
 #include "neurim/data/download.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -13,9 +11,8 @@
 #include "neurim/base/file.h"
 #include "neurim/base/sha256.h"
 #include "neurim/base/writable.h"
+#include "neurim/data/fetch.h"
 #include "neurim/data/sources/tar.h"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to the program
 
 namespace neurim {
 namespace {
@@ -93,24 +90,12 @@ bool is_right(const std::string& bytes, const SetFile& file, bool archive) {
   return content && sha256_of(*content) == file.sha256;
 }
 
-/// The bytes of a URL, by the program curl, which knows proxies and certificates.
+/// The bytes of a URL.
 std::string fetched(const std::string& url, const fs::path& part) {
-  const std::string target = part.string();
-  const char* words[] = {"curl", "--fail",   "--silent",     "--show-error", "--location", "--retry",
-                         "3",    "--output", target.c_str(), "--",           url.c_str(),  nullptr};
-  pid_t child = 0;
-  if (const int error = ::posix_spawnp(&child, "curl", nullptr, nullptr, const_cast<char**>(words), environ))
-    fail(Fault::resource, "download: cannot run curl: ", std::strerror(error), "; install it, or fetch ", url,
-         " yourself and give its folder: mirror=DIR");
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  std::error_code ignored;
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    fs::remove(part, ignored);
-    fail(Fault::resource, "download: curl could not fetch ", url, "; see its message above, or give mirror=DIR");
-  }
+  constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;
+  fetch(url, part, kMostBytes);
   std::string bytes = read_file(part);
+  std::error_code ignored;
   fs::remove(part, ignored);
   return bytes;
 }

@@ -7,9 +7,11 @@
 
 namespace neurim {
 
+/// An image with words below it.
 struct Thumbnail {
   std::vector<std::uint8_t> rgb;  ///< height x width x 3
-  int height = 0, width = 0;
+  int height = 0,                 ///< pixels
+      width = 0;                  ///< pixels
   /// Such as labels: on one line where they fit, else the first and below it the rest.
   std::vector<std::string> caption;
 };

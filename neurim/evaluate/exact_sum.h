@@ -11,9 +11,9 @@ class ExactSum {
  public:
   void add(double value);                ///< what is not finite decides the sum as in IEEE 754
   void add_product(double a, double b);  ///< a * b, without rounding it where it does not underflow
-  void merge(const ExactSum& other);
-  double value() const;  ///< the sum, rounded once to the nearest double
-  double rest() const;   ///< the sum less value(), rounded
+  void merge(const ExactSum& other);     ///< adds another sum
+  double value() const;                  ///< the sum, rounded once to the nearest double
+  double rest() const;                   ///< the sum less value(), rounded
 
  private:
   static constexpr int kDigits = 70;  // of 32 bits: 2^-1088 to 2^1152

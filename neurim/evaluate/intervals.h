@@ -27,12 +27,12 @@ Interval bootstrap(const std::vector<std::int64_t>& counts,
 /// A mean over samples, and its normal interval.
 class SampleMean {
  public:
-  void add(double value);
-  void merge(const SampleMean& other);
-  std::int64_t samples() const { return samples_; }
-  double mean() const;        ///< NaN without samples
-  double variance() const;    ///< of the samples, by samples - 1; NaN of fewer than two
-  Interval interval() const;  ///< mean +- 1.96 standard errors; NaN of fewer than two
+  void add(double value);                            ///< of one sample
+  void merge(const SampleMean& other);               ///< adds everything that `other` has
+  std::int64_t samples() const { return samples_; }  ///< that were added
+  double mean() const;                               ///< NaN without samples
+  double variance() const;                           ///< of the samples, by samples - 1; NaN of fewer than two
+  Interval interval() const;                         ///< mean +- 1.96 standard errors; NaN of fewer than two
 
  private:
   ExactSum sum_, squares_;

@@ -13,10 +13,12 @@ namespace neurim {
 struct Prediction {
   std::int64_t sample = 0;  ///< its number in the split
   std::string name;         ///< what it is called, such as a path
-  std::int64_t label = 0, predicted = 0;
-  double confidence = 0,  ///< the probability of what is predicted
-      probability = 0,    ///< that of the label
-      loss = 0;           ///< -log probability, as in Probabilities::log_loss
+  std::int64_t label = 0,   ///< its class
+      predicted = 0;        ///< the class that is answered
+  double confidence = 0,    ///< the probability of what is predicted
+      probability = 0,      ///< that of the label
+      loss = 0;             ///< -log probability, as in Probabilities::log_loss
+  /// Whether the answer is the label.
   bool right() const { return label == predicted; }
 };
 
@@ -32,10 +34,10 @@ class Predictions {
   /// The same by its probabilities.
   void add(std::int64_t sample, const std::string& name, std::span<const float> probabilities, std::int64_t label);
 
-  const std::vector<std::string>& class_names() const { return names_; }
-  const std::vector<Prediction>& samples() const { return samples_; }
-  const Probabilities& probabilities() const { return probabilities_; }
-  std::span<const float> probabilities_of(std::size_t place) const;  ///< of the sample at this place
+  const std::vector<std::string>& class_names() const { return names_; }  ///< as constructed
+  const std::vector<Prediction>& samples() const { return samples_; }     ///< in the order of add
+  const Probabilities& probabilities() const { return probabilities_; }   ///< of all classes
+  std::span<const float> probabilities_of(std::size_t place) const;       ///< of the sample at this place
 
   /// The places of the wrong answers, by falling loss; of equal ones in their order.
   std::vector<std::size_t> mistakes() const;

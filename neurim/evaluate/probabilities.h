@@ -10,15 +10,16 @@ namespace neurim {
 
 /// A point of a curve of one class against the others: what saying the class from this score on gives.
 struct CurvePoint {
-  double score;  ///< said from this probability on; the first point of a curve says nothing, at infinity
-  std::int64_t true_positives, false_positives;
+  double score = 0;  ///< said from this probability on; the first point of a curve says nothing, at infinity
+  std::int64_t true_positives = 0,  ///< samples of the class of which it is said
+      false_positives = 0;          ///< other samples of which it is said
 };
 
 /// The answers of a range of confidences.
 struct ReliabilityBin {
-  std::int64_t samples = 0;
-  double confidence = 0,  ///< mean probability of the answered class; 0 without samples
-      accuracy = 0;       ///< share of right answers; 0 without samples
+  std::int64_t samples = 0;  ///< how many there are
+  double confidence = 0,     ///< mean probability of the answered class; 0 without samples
+      accuracy = 0;          ///< share of right answers; 0 without samples
 };
 
 /// Keeps the probabilities of all samples. Samples may be added in several objects and merged: in any order all metrics
@@ -31,10 +32,10 @@ class Probabilities {
   /// Adds n samples: `probabilities` (n, classes) row by row, in [0, 1], and `labels` (n) in [0, classes). Throws
   /// Error(usage) when sizes do not fit, Error(failure) for a NaN; then it adds nothing.
   void add(std::span<const float> probabilities, std::span<const std::int64_t> labels);
-  void merge(const Probabilities& other);
+  void merge(const Probabilities& other);  ///< Adds everything that `other` has; throws Error(usage) for other classes.
 
-  int classes() const { return classes_; }
-  std::int64_t samples() const { return static_cast<std::int64_t>(labels_.size()); }
+  int classes() const { return classes_; }                                            ///< how many
+  std::int64_t samples() const { return static_cast<std::int64_t>(labels_.size()); }  ///< that were added
 
   std::span<const float> row(std::size_t place) const;  ///< those of the sample at this place
 

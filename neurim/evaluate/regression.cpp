@@ -33,11 +33,11 @@ void Regression::merge(const Regression& other) {
 double Regression::rmse() const { return std::sqrt(squared_.mean()); }
 
 double Regression::r2() const {
-  const double n = static_cast<double>(samples()), deviations = truths_.variance() * (n - 1);
-  if (std::isnan(deviations)) return deviations;
+  const double n = static_cast<double>(samples()), spread = truths_.variance() * (n - 1);
+  if (std::isnan(spread)) return spread;
   const double errors = squared_.mean() * n;
-  if (deviations == 0) return errors == 0 ? 1 : 0;
-  return 1 - errors / deviations;
+  if (spread == 0) return errors == 0 ? 1 : 0;
+  return 1 - errors / spread;
 }
 
 }  // namespace neurim

@@ -13,12 +13,12 @@ class Regression {
   /// Adds pairs of numbers, in one unit. Throws Error(usage) when there are not as many of both, Error(failure) for one
   /// that is not finite; then it adds nothing.
   void add(std::span<const double> predicted, std::span<const double> truth);
-  void merge(const Regression& other);
+  void merge(const Regression& other);  ///< adds everything that `other` has
 
-  std::int64_t samples() const { return truths_.samples(); }
-  const SampleMean& mae() const { return absolute_; }  ///< mean |error|
-  const SampleMean& mse() const { return squared_; }   ///< mean error^2
-  double rmse() const;                                 ///< its root
+  std::int64_t samples() const { return truths_.samples(); }  ///< that were added
+  const SampleMean& mae() const { return absolute_; }         ///< mean |error|
+  const SampleMean& mse() const { return squared_; }          ///< mean error^2
+  double rmse() const;                                        ///< the root of the mean squared error
   /// Mean |error| / |truth|, which is a share, not a percentage; a truth of 0 counts as 2.2e-16, as in scikit-learn.
   const SampleMean& mape() const { return relative_; }
   /// 1 - sum error^2 / sum (truth - its mean)^2; where all truths are equal 1 without errors, else 0. NaN of fewer than

@@ -35,13 +35,13 @@ struct ImageList {
 /// What a thread needs to read images.
 struct ImageWorker {
   Decoder decoder;
-  Transform transform;
+  std::vector<Transform> views;
 };
 
 /// Images that run at once.
 struct Group {
   std::size_t first = 0, count = 0;
-  std::vector<float> pixels;
+  std::vector<float> pixels;            ///< of each image all views
   std::vector<std::string> unreadable;  ///< of each
 };
 
@@ -75,8 +75,14 @@ struct ImageClassifier::State {
       for (std::size_t i = next++; i < batch.count; i = next++) try {
           naming([&] { return images.name(batch.first + i); },
                  [&] {
-                   images.open(batch.first + i, reader.decoder, config.preprocess.decoding());
-                   reader.transform(reader.decoder, batch.pixels.data() + i * values);
+                   for (std::size_t view = 0; view < reader.views.size(); ++view) {
+                     images.open(batch.first + i, reader.decoder, config.preprocess.decoding());
+                     Random unused(0);  // as every choice is certain
+                     Transform& transform = reader.views[view];
+                     const Image& fitted = transform.fit(reader.decoder, unused);
+                     transform.finish(fitted.data(), unused,
+                                      batch.pixels.data() + (i * reader.views.size() + view) * values);
+                   }
                  });
         } catch (const Error& error) {
           if (error.fault() != Fault::data) throw;
@@ -90,9 +96,13 @@ struct ImageClassifier::State {
     for (std::future<void>& other : others) other.get();
   }
 
-  Classification classified(std::vector<double> shares, const std::string& name) const {
-    if (config.multi_label())
-      for (double& share : shares) share = probability_of(static_cast<float>(share));
+  /// `rows`: what the network says of each view.
+  Classification classified(std::span<const double> rows, const std::string& name) const {
+    const std::size_t views = options.views.size(), classes = rows.size() / views;
+    std::vector<double> shares(classes);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      shares[i % classes] += config.multi_label() ? probability_of(static_cast<float>(rows[i])) : rows[i];
+    for (double& share : shares) share /= static_cast<double>(views);
     if (std::any_of(shares.begin(), shares.end(), [](double share) { return std::isnan(share); }))
       fail(Fault::data, name,
            ": the model gives NaN for it, as numbers in between outgrow f32, or with precision=fp16 65,504: try "
@@ -113,9 +123,12 @@ struct ImageClassifier::State {
     const std::size_t batches = (images.count + most - 1) / most, size = (images.count + batches - 1) / batches;
     std::vector<ImageWorker> readers;
     const std::int64_t workers = options.workers > 0 ? options.workers : threads();
-    for (std::size_t i = 0; i < std::min(static_cast<std::size_t>(workers), size); ++i)
-      readers.push_back({Decoder(), Transform(config.preprocess)});
-    const Type type = image_type(config.preprocess, static_cast<std::int64_t>(size));
+    const std::size_t views = options.views.size();
+    for (std::size_t i = 0; i < std::min(static_cast<std::size_t>(workers), size); ++i) {
+      ImageWorker& reader = readers.emplace_back();
+      for (const Augment& view : options.views) reader.views.emplace_back(config.preprocess, view);
+    }
+    const Type type = image_type(config.preprocess, static_cast<std::int64_t>(size * views));
     const auto begin = [&](std::size_t first) {
       Group batch{.first = first, .count = std::min(size, images.count - std::min(first, images.count))};
       if (batch.count == 0) return batch;
@@ -128,13 +141,11 @@ struct ImageClassifier::State {
       std::future<Group> next = std::async(std::launch::async, begin, batch.first + size);
       const Tensor out = compiled({Tensor::from(type, batch.pixels.data())})[0];
       const std::vector<double> all = out.values<double>();
-      const std::size_t classes = all.size() / size;
+      const std::size_t classes = all.size() / (size * views);
       for (std::size_t i = 0; i < batch.count; ++i) {
-        const auto row = all.begin() + static_cast<std::ptrdiff_t>(i * classes);
-        answer(batch.first + i,
-               batch.unreadable[i].empty()
-                   ? classified({row, row + static_cast<std::ptrdiff_t>(classes)}, images.name(batch.first + i))
-                   : Classification{.unreadable = batch.unreadable[i]});
+        const auto rows = std::span(all).subspan(i * views * classes, views * classes);
+        answer(batch.first + i, batch.unreadable[i].empty() ? classified(rows, images.name(batch.first + i))
+                                                            : Classification{.unreadable = batch.unreadable[i]});
       }
       batch = next.get();
     }
@@ -144,6 +155,7 @@ struct ImageClassifier::State {
 ImageClassifier::ImageClassifier(const Checkpoint& checkpoint, const ClassifierOptions& options) {
   require(!checkpoint.config.sequence, checkpoint.path.string(), ": is a model of series or texts, not of images");
   require(options.batch >= 1, "batch is ", options.batch, "; it is at least 1");
+  require(!options.views.empty(), "views are none; there is at least one");
   require(options.workers >= 0, "workers is ", options.workers, "; it is at least 0");
   state_ = std::make_shared<State>(checkpoint, options);
 }

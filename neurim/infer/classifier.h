@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "neurim/compile/plan.h"
+#include "neurim/data/augment.h"
 #include "neurim/data/decode.h"
 #include "neurim/train/checkpoint.h"
 
@@ -23,10 +24,11 @@ struct Classification {
 
 /// How a classifier runs.
 struct ClassifierOptions {
-  PlanOptions plan = {};     ///< of it arithmetic, kernels and the device count
-  std::int64_t batch = 16;   ///< images that run at once, at most
-  std::int64_t workers = 0;  ///< threads that read images while others run; 0: as many as compute
-  double reject_below = 0;   ///< of models of one class an image; 0: nothing is rejected
+  PlanOptions plan = {};              ///< of it arithmetic, kernels and the device count
+  std::int64_t batch = 16;            ///< images that run at once, at most
+  std::int64_t workers = 0;           ///< threads that read images while others run; 0: as many as compute
+  double reject_below = 0;            ///< of models of one class an image; 0: nothing is rejected
+  std::vector<Augment> views = {{}};  ///< of each image, of which probabilities are averaged: parse_views
 };
 
 /// A model of images with all that is done to them: decoding, Preprocess, the network, softmax or sigmoid, thresholds.

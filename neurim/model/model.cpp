@@ -6,11 +6,12 @@
 #include "neurim/base/error.h"
 #include "neurim/graph/trace.h"
 #include "neurim/graph/value.h"
+#include "neurim/ops/mul.h"
 
 namespace neurim {
 
 Tensor Model::operator()(const Tensor& x) const {
-  if (!training()) return net(x);
+  if (!training()) return temperature == 1 ? net(x) : net(x) * (1 / temperature);
   named_parameters(*this);  // all of its parts have names now
   const std::size_t before = captured().size();
   const Tensor y = net(x);

@@ -18,6 +18,7 @@ struct Model {
   std::vector<double> mean,  ///< of each input channel, for pixels scaled to [0, 1]
       std;                   ///< the same
   nn::Layer net;             ///< x(N,in_chans,H,W) -> logits (N,num_classes)
+  double temperature = 1;    ///< what logits are divided by outside of training (Guo et al., 2017)
   /// What another library calls a tensor of the net, where it differs; load_model knows both.
   std::map<std::string, std::string> other_names = {};
   /// What older files of the same library call a tensor, where it differs.

@@ -251,6 +251,7 @@ Metadata metadata_of(const ModelConfig& config) {
     metadata["preprocess"] = config.preprocess.json();
   if (config.multi_label()) metadata["thresholds"] = JsonText(config.thresholds).line();
   if (!std::isnan(config.reject_threshold)) metadata["reject_threshold"] = text(config.reject_threshold);
+  if (config.temperature != 1) metadata["temperature"] = text(config.temperature);
   if (!config.source.empty()) metadata["model_file"] = config.source;
   return metadata;
 }
@@ -286,6 +287,8 @@ ModelConfig config_of(const Metadata& metadata, const fs::path& path) {
     }
     config.metrics = metrics_from(Json::parse(field("figures")), config.task());
     if (metadata.contains("reject_threshold")) config.reject_threshold = std::stod(field("reject_threshold"));
+    if (metadata.contains("temperature")) config.temperature = std::stod(field("temperature"));
+    require(config.temperature > 0, "the temperature is ", config.temperature);
     if (metadata.contains("model_file")) config.source = field("model_file");
     require(config.source.empty() || !config.sequence, "there are both a model_file and a sequence");
     return config;
@@ -338,14 +341,27 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
     if (model.num_classes != wanted)
       fail(Fault::data, file.string(), ": its function gives ", model.num_classes, " numbers, and its metadata name ",
            wanted, "; use another copy");
+    config.temperature = 1;  // the function's logits are divided by it
     model.mean = weights.config->preprocess.mean, model.std = weights.config->preprocess.std;
     return {file, *weights.config, std::move(model)};
   }
   Model model = model_of(*weights.config, file);
+  model.temperature = weights.config->temperature;
   LoadReport report = load_model(model, weights.tensors);
   if (fs::is_directory(path) && file.filename() == "last.safetensors")
     report.notes.push_back("the run has no best weights, so these are taken, its last ones");
   return {file, *weights.config, std::move(model), std::move(report.notes)};
+}
+
+void save_temperature(const Checkpoint& checkpoint, double temperature) {
+  Metadata metadata = read_state_dict(checkpoint.path).metadata;
+  if (!metadata.count("neurim") || is_function(metadata))
+    fail(Fault::usage, checkpoint.path.string(),
+         ": is no file of weights that Neurim wrote, and keeps no temperature; calibrate the run");
+  metadata["temperature"] = text(temperature);
+  for (const char* sum : {"xxh64_header", "xxh64_data"}) metadata.erase(sum);  // which are written anew
+  Model model = checkpoint.model;
+  save_model(model, checkpoint.path, metadata);
 }
 
 void save_state(const fs::path& weights, Model& model, const ModelConfig& config, TrainState state,

@@ -37,6 +37,7 @@ struct ModelConfig {
   std::vector<double> thresholds;
   /// The probability below which an answer counts as unknown; NaN if none was fitted.
   double reject_threshold = Metrics::kNone;
+  double temperature = 1;                       ///< of the logits: see Model::temperature
   std::string source = {};                      ///< the text of the model file; "": the model is known by its name
   std::optional<SequenceConfig> sequence = {};  ///< of a model of series or texts
   /// Whether images may have several classes.
@@ -84,6 +85,10 @@ struct Checkpoint {
 /// classes and channels follow from the weights. Throws Error(data) if the model is not given or not known, and
 /// Error(usage) if the weights are of another model than `arch`.
 Checkpoint load_checkpoint(const fs::path& path, const std::string& arch = {});
+
+/// Writes the file of a checkpoint of one's own again with another temperature; all else stays. Throws Error(usage)
+/// where it is no file of weights that Neurim wrote, Error(resource).
+void save_temperature(const Checkpoint& checkpoint, double temperature);
 
 /// The position of a run, between two steps.
 struct Progress {

@@ -112,13 +112,35 @@ Rows mistake_rows(const Predictions& predictions) {
   return rows;
 }
 
+void add_extras(HtmlPage& page, const EvaluationExtras& extras) {
+  if (!extras.slices.empty()) {
+    page.section("Slices");
+    Rows rows;
+    for (const DataSlice& one : extras.slices)
+      rows.push_back({one.name, thousands(one.samples), percent_of(one.accuracy),
+                      text(percent_of(one.interval.low), " to ", percent_of(one.interval.high)),
+                      fixed(one.log_loss, 4)});
+    page.table(text("By ", extras.slices_by, ", the least accurate first"),
+               {extras.slices_by, "samples", "accuracy", "95 % interval", "log-loss"}, rows, 1);
+  }
+  if (!extras.corrupted.empty()) {
+    page.section("Corruptions");
+    Rows rows;
+    for (const Corrupted& one : extras.corrupted)
+      rows.push_back({one.kind, text(one.severity), one.changed, percent_of(one.accuracy),
+                      text(percent_of(one.interval.low), " to ", percent_of(one.interval.high))});
+    page.table("Accuracy with worse images", {"corruption", "severity", "change", "accuracy", "95 % interval"}, rows,
+               3);
+  }
+}
+
 struct Sheets {
   std::string mistakes, confused;
 };
 
 std::string page_of(const Evaluation& evaluation, const Predictions& predictions,
                     const std::vector<HeadlineMetric>& metrics, const std::vector<NamedChart>& charts,
-                    const Sheets& sheets, const EvaluationSubject& subject) {
+                    const Sheets& sheets, const EvaluationSubject& subject, const EvaluationExtras& extras) {
   HtmlPage page("Evaluation", subject.line());
   page.section("Metrics");
   Rows rows;
@@ -148,6 +170,7 @@ std::string page_of(const Evaluation& evaluation, const Predictions& predictions
   }
   page.section("Probabilities");
   draw("reliability"), draw("roc"), draw("precision_recall");
+  add_extras(page, extras);
   return page.html();
 }
 
@@ -157,7 +180,7 @@ std::string EvaluationSubject::line() const { return text(model, " on ", data, "
 
 void write_evaluation(const Evaluation& evaluation, const Predictions& predictions,
                       const std::vector<HeadlineMetric>& metrics, const Dataset& dataset,
-                      const EvaluationSubject& subject, const fs::path& folder) {
+                      const EvaluationSubject& subject, const EvaluationExtras& extras, const fs::path& folder) {
   write_report(evaluation, folder, false);
   write_file(folder / "metrics.json", JsonObject{{"task", "classify"},
                                                  {"model", subject.model},
@@ -170,6 +193,8 @@ void write_evaluation(const Evaluation& evaluation, const Predictions& predictio
   write_file(folder / "predictions.csv", predictions_csv(predictions));
   write_file(folder / "mistakes.csv", mistakes_csv(predictions));
   write_file(folder / "label_issues.csv", label_issues_csv(predictions));
+  if (!extras.slices.empty()) write_file(folder / "slices.csv", slices_csv(extras.slices));
+  if (!extras.corrupted.empty()) write_file(folder / "corruptions.csv", corruptions_csv(extras.corrupted));
   const std::vector<NamedChart> charts = charts_of(evaluation, predictions, subject.line());
   for (const NamedChart& chart : charts) {
     write_file(folder / (chart.name + ".png"), chart.canvas.png());
@@ -179,7 +204,7 @@ void write_evaluation(const Evaluation& evaluation, const Predictions& predictio
                       sheet_of(predictions, of_most_confused(evaluation, predictions), dataset, subject.split)};
   if (!sheets.mistakes.empty()) write_file(folder / "mistakes.jpg", sheets.mistakes);
   if (!sheets.confused.empty()) write_file(folder / "most_confused.jpg", sheets.confused);
-  write_file(folder / "report.html", page_of(evaluation, predictions, metrics, charts, sheets, subject));
+  write_file(folder / "report.html", page_of(evaluation, predictions, metrics, charts, sheets, subject, extras));
 }
 
 }  // namespace neurim

@@ -7,6 +7,8 @@
 #include "neurim/evaluate/evaluation.h"
 #include "neurim/evaluate/headline.h"
 #include "neurim/evaluate/predictions.h"
+#include "neurim/train/robustness.h"
+#include "neurim/train/slices.h"
 
 namespace neurim {
 
@@ -17,13 +19,20 @@ struct EvaluationSubject {
   std::string line() const;  ///< "MODEL on DATA, val"
 };
 
+/// What is evaluated beside the split as a whole, where asked for.
+struct EvaluationExtras {
+  std::string slices_by = {};
+  std::vector<DataSlice> slices = {};
+  std::vector<Corrupted> corrupted = {};
+};
+
 /// Writes into `folder`, which is made where it does not exist: metrics.json; predictions.csv, mistakes.csv,
 /// label_issues.csv, per_class.csv, most_confused.csv and confusion_matrix.csv; the charts confusion_matrix,
 /// confusion_matrix_normalized, roc, precision_recall, reliability and class_scores as PNG and SVG; mistakes.jpg, the
-/// 64 worst answers, and most_confused.jpg, images of the pairs of classes that are confused most; and report.html,
-/// which has all of these. Throws Error(resource).
+/// 64 worst answers, and most_confused.jpg, images of the pairs of classes that are confused most; slices.csv and
+/// corruptions.csv where there are such; and report.html, which has all of these. Throws Error(resource).
 void write_evaluation(const Evaluation& evaluation, const Predictions& predictions,
                       const std::vector<HeadlineMetric>& metrics, const Dataset& dataset,
-                      const EvaluationSubject& subject, const fs::path& folder);
+                      const EvaluationSubject& subject, const EvaluationExtras& extras, const fs::path& folder);
 
 }  // namespace neurim

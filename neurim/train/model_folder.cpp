@@ -173,6 +173,7 @@ std::string model_json(const ModelConfig& config) {
   Json own{{"format", kFolderFormat}, {"model", config.model}, {"preprocess", Json::parse(p.json())}};
   if (config.multi_label()) own["thresholds"] = config.thresholds;
   if (!std::isnan(config.reject_threshold)) own["reject_threshold"] = config.reject_threshold;
+  if (config.temperature != 1) own["temperature"] = config.temperature;
   if (!config.source.empty()) own["model_file"] = config.source;
   const bool of_timm = starts_with(config.model, kTimmModels);
   return Json{{"architecture", of_timm ? config.model.substr(kTimmModels.size()) : config.model},
@@ -218,6 +219,8 @@ ModelConfig config_of_folder(const fs::path& folder) {
                                                    : preprocess(pretrained);
     config.thresholds = given(own, "thresholds", "a list of numbers", config.thresholds);
     config.reject_threshold = given(own, "reject_threshold", "a number", config.reject_threshold);
+    config.temperature = given(own, "temperature", "a number", config.temperature);
+    require(config.temperature > 0, "the temperature is ", config.temperature);
     config.source = given(own, "model_file", "the text of a model file", config.source);
     require(config.thresholds.empty() || config.thresholds.size() == config.class_names.size(),
             config.thresholds.size(), " thresholds for ", config.class_names.size(), " classes");

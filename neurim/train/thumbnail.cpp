@@ -13,8 +13,13 @@ Thumbnail thumbnail(const Dataset& dataset, Split split, std::int64_t sample, in
                     std::vector<std::string> caption) {
   std::vector<std::byte> buffer;
   Decoder decoder;
+  decoder.open(dataset.read(split, sample, buffer), {.scaled = true});
+  return thumbnail(decoder, most, std::move(caption));
+}
+
+Thumbnail thumbnail(Decoder& decoder, int most, std::vector<std::string> caption) {
   Image image;
-  const ImageHeader& header = decoder.open(dataset.read(split, sample, buffer), {.scaled = true});
+  const ImageHeader& header = decoder.header();
   const double scale = std::min(1.0, static_cast<double>(most) / std::max(header.height, header.width));
   const auto scaled = [&](int size) { return std::max(1, static_cast<int>(std::lround(size * scale))); };
   const int height = scaled(header.height), width = scaled(header.width);

@@ -21,11 +21,11 @@ void run_batch(const Plan& plan, const Batch& batch) {
 }
 
 Validation::Validation(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
-                       const TrainOptions& options, DType compute_dtype)
+                       const TrainOptions& options, DType compute_dtype, const Augment& augment)
     : dataset_(dataset),
       split_(split),
       preprocess_(preprocess),
-      loader_(open_loader(options.loader, dataset, split, preprocess, {}, loader_of(options))),
+      loader_(open_loader(options.loader, dataset, split, preprocess, augment, loader_of(options))),
       plans_(validation_step(model), {.freeze = compute_dtype != DType::f32,
                                       .deterministic = options.deterministic,
                                       .compute_dtype = compute_dtype,

@@ -16,9 +16,10 @@ namespace neurim {
 /// decoded are left out. The same options give the same metrics, bit for bit.
 class Validation {
  public:
-  /// `options` are resolved. With a `compute_dtype` other than f32, later changes of the weights are not seen.
+  /// `options` are resolved. Images are changed by `augment` as in training, the same in every run. With a
+  /// `compute_dtype` other than f32, later changes of the weights are not seen.
   Validation(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
-             const TrainOptions& options, DType compute_dtype = DType::f32);
+             const TrainOptions& options, DType compute_dtype = DType::f32, const Augment& augment = {});
 
   /// Called after each batch with the share that is done; false ends the evaluation.
   using Watch = std::function<bool(double share)>;

@@ -11,6 +11,7 @@
 #include "neurim/base/error.h"
 #include "neurim/data/augmentations/draws.h"
 #include "neurim/data/augmentations/erase.h"
+#include "neurim/data/augmentations/faults.h"
 #include "neurim/data/augmentations/filters.h"
 #include "neurim/data/augmentations/geometry.h"
 #include "neurim/data/augmentations/pixel_values.h"
@@ -120,6 +121,14 @@ void apply_factor(const Values& v, const Target& to) {
 
 void gamma_of(Image& image, double gamma) { adjust_gamma(image, gamma); }
 
+void apply_noise(const Values& v, const Target& to) {
+  if (happens(v[1], to.random)) add_noise(to.image, v[0], to.random);
+}
+
+void apply_jpeg(const Values& v, const Target& to) {
+  if (happens(v[2], to.random)) as_jpeg(to.image, static_cast<int>(std::lround(to.random.uniform(v[0], v[1]))));
+}
+
 std::vector<Argument> factor_arguments() {
   return {{"low", 0, 100, {}, Argument::low_of_pair}, {"high", 0, 100}, probability(1)};
 }
@@ -179,6 +188,8 @@ const std::vector<Entry>& entries() {
          if (!happens(v[3], to.random)) return;
          blur(to.image, static_cast<int>(v[0]), to.random.uniform(v[1], v[2]), to.scratch);
        }},
+      {"noise", {{"std", 0, 255}, probability(1)}, apply_noise},
+      {"jpeg", {{"low", 1, 100, {}, Argument::low_of_pair}, {"high", 1, 100}, probability(1)}, apply_jpeg},
       {"erase",
        {probability(0.5),
         {"area_low", 0.0001, 1, 0.02, Argument::low_of_pair},

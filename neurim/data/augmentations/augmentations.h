@@ -9,9 +9,11 @@
 // saturation and sharpness(low, high, [p=1]) by a uniform factor, gamma(low, high, [p=1]), hue(turn, [p=1]),
 // gray([p=0.1]), invert([p=0.5]), solarize([threshold=128, p=0.5]), posterize(bits, [p=0.5]),
 // equalize([p=0.5]), autocontrast([p=0.5]). Neighbours: blur(size, [low=0.1, high=2, p=1]) by a uniform
-// sigma. Parts: erase([p=0.5, area_low=0.02, area_high=0.3333, ratio_low=0.3, ratio_high=3.3333,
-// fill=noise]). Policies: auto-imagenet, auto-cifar10, auto-svhn, rand-m9-mstd0.5-mmax10-inc1-n2-p0.5-w0,
-// trivial, augmix-m3-w3-d-1-a1-mstd101 (timm's strings; sections in any order, all optional, none twice).
+// sigma. Faults of cameras and files: noise(std, [p=1]) of the normal distribution, each value for itself, and
+// jpeg(low, high, [p=1]) written as a JPEG of a uniform quality and read again. Parts: erase([p=0.5, area_low=0.02,
+// area_high=0.3333, ratio_low=0.3, ratio_high=3.3333, fill=noise]). Policies: auto-imagenet, auto-cifar10, auto-svhn,
+// rand-m9-mstd0.5-mmax10-inc1-n2-p0.5-w0, trivial, augmix-m3-w3-d-1-a1-mstd101 (timm's strings; sections in any order,
+// all optional, none twice).
 #pragma once
 #include <memory>
 #include <string>

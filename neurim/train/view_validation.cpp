@@ -1,4 +1,4 @@
-#include "neurim/train/crop_validation.h"
+#include "neurim/train/view_validation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,35 +12,21 @@
 
 namespace neurim {
 
-namespace {
-
-constexpr int kParts = 5;
-
-}  // namespace
-
-void check_crops(std::int64_t crops, const Preprocess& preprocess) {
-  require(crops == kParts || crops == 2 * kParts, "crops is ", crops, "; it is 1, 5, or 10 with mirror images");
-  require(preprocess.resize == ResizeMode::crop, "crops=", crops,
-          " cuts parts out of larger images, and resize=", name(preprocess.resize), " cuts nothing; add resize=crop");
-}
-
-std::optional<Evaluation> validate_crops(const Model& model, const Dataset& dataset, Split split,
-                                         const Preprocess& preprocess, const TrainOptions& options, int crops,
-                                         std::vector<BadSample>& bad, Predictions& predictions,
-                                         const Validation::Watch& watch) {
-  check_crops(crops, preprocess);
+std::optional<Evaluation> validate_views(const Model& model, const Dataset& dataset, Split split,
+                                         const Preprocess& preprocess, const TrainOptions& options,
+                                         const std::vector<Augment>& views, std::vector<BadSample>& bad,
+                                         Predictions& predictions, const Validation::Watch& watch) {
   const std::size_t classes = dataset.class_names().size();
   const auto samples = static_cast<std::size_t>(dataset.size(split));
   std::vector<float> sums(samples * classes), shares;
   std::vector<bool> seen;
   LoaderOptions loading = loader_of(options);
-  loading.cache = Cache::none;  // each crop is read once
+  loading.cache = Cache::none;  // each view is read once
   Compiled plans([&](const Tensors& in) { return Tensors{softmax(validation_step(model)(in)[0])}; },
                  {.deterministic = options.deterministic, .device = device_named(options.device)});
-  for (int crop = 0; crop < crops; ++crop) {
-    const std::unique_ptr<BatchSource> loader = open_loader(
-        options.loader, dataset, split, preprocess,
-        {.crop_at = static_cast<CropAt>(crop % kParts), .hflip = crop < kParts ? 0.0 : 1.0}, loading);
+  for (std::size_t view = 0; view < views.size(); ++view) {
+    const std::unique_ptr<BatchSource> loader = open_loader(options.loader, dataset, split, preprocess, views[view],
+                                                            loading);
     seen.assign(samples, false);
     loader->start(0);
     Batch batch;
@@ -57,7 +43,7 @@ std::optional<Evaluation> validate_crops(const Model& model, const Dataset& data
         for (std::size_t c = 0; c < classes; ++c) sums[index * classes + c] += shares[i * classes + c];
       }
       const double part = static_cast<double>(done) / static_cast<double>(loader->batches());
-      if (watch && !watch((crop + part) / crops)) return {};
+      if (watch && !watch((static_cast<double>(view) + part) / static_cast<double>(views.size()))) return {};
     }
     bad = loader->bad();
   }
@@ -66,7 +52,7 @@ std::optional<Evaluation> validate_crops(const Model& model, const Dataset& data
   for (std::size_t index = 0; index < samples; ++index) {
     if (!seen[index]) continue;
     const std::span<float> mean(sums.data() + index * classes, classes);
-    for (float& share : mean) share /= static_cast<float>(crops);
+    for (float& share : mean) share /= static_cast<float>(views.size());
     const std::int64_t label = dataset.label(split, static_cast<std::int64_t>(index));
     predictions.add(static_cast<std::int64_t>(index), dataset.name(split, static_cast<std::int64_t>(index)), mean,
                     label);
