@@ -86,7 +86,7 @@ class Answers(TrainedRun):
         self.assertEqual(len(rows), 25)
         self.assertEqual({row["corruption"] for row in rows}, {"noise", "blur", "jpeg", "rotation", "darkness"})
         darkest = [float(row["accuracy"]) for row in rows if row["corruption"] == "darkness"]
-        self.assertLess(darkest[-1], 1)  # classes are levels: the darkest pictures are all of one
+        self.assertLess(darkest[-1], 1)  # classes are levels: the darkest images are all of one
         self.assertIn("darkness", (self.report("worse") / "report.html").read_text())
 
     def test_calibration_lowers_the_loss_and_stays(self):

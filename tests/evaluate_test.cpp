@@ -4,16 +4,23 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "neurim/base/error.h"
+#include "neurim/core/random.h"
+#include "neurim/evaluate/calibration.h"
 #include "neurim/evaluate/class_counts.h"
+#include "neurim/evaluate/confusion_clusters.h"
 #include "neurim/evaluate/confusion_image.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/evaluate/drawn_names.h"
 #include "neurim/evaluate/evaluation.h"
+#include "neurim/evaluate/html_page.h"
 #include "neurim/evaluate/letters.h"
 #include "neurim/evaluate/multi_label.h"
+#include "neurim/evaluate/projection.h"
 #include "neurim/evaluate/report.h"
+#include "tests/errors.h"
 #include "tests/images.h"
 
 namespace neurim {
@@ -362,6 +369,129 @@ std::pair<unsigned, unsigned> size_of(const std::string& png) {
     return value;
   };
   return {number(16), number(20)};
+}
+
+TEST(ExactSum, NoOrderChangesABit) {
+  const std::vector<double> values{1e300, 1, -1e300, 1e-300, 3.5, -2.25, 1e-308, 5e-324, -1e17, 0.1, 1e17, -0.0};
+  ExactSum forwards, backwards, halves;
+  for (const double value : values) forwards.add(value);
+  for (std::size_t i = values.size(); i-- > 0;) backwards.add(values[i]);
+  for (std::size_t i = 0; i < values.size(); i += 2) halves.add(values[i]);
+  ExactSum others;
+  for (std::size_t i = 1; i < values.size(); i += 2) others.add(values[i]);
+  halves.merge(others);
+  EXPECT_EQ(forwards.value(), 1 + 3.5 - 2.25 + 0.1);
+  EXPECT_EQ(backwards.value(), forwards.value());
+  EXPECT_EQ(halves.value(), forwards.value());
+  ExactSum thirds;
+  for (int i = 0; i < 1000; ++i) thirds.add_product(1.0 / 3, 3), thirds.add(-1);
+  EXPECT_EQ(thirds.value(), 1000 * std::fma(1.0 / 3, 3.0, -1.0));
+  ExactSum carried;
+  carried.add(0x1p53), carried.add(1);
+  EXPECT_EQ(carried.value(), 0x1p53);  // to the even one
+  EXPECT_EQ(carried.rest(), 1);
+  carried.add(0x1p-1000);
+  EXPECT_EQ(carried.value(), 0x1p53 + 2);
+  carried.add(-0x1p54);
+  EXPECT_EQ(carried.value(), -0x1p53 + 1);
+  ExactSum endless;
+  endless.add(INFINITY);
+  EXPECT_EQ(endless.value(), INFINITY);
+  endless.add(-INFINITY);
+  EXPECT_TRUE(std::isnan(endless.value()));
+}
+
+// scipy.stats.binomtest, and a t-table's normal interval.
+TEST(Intervals, OfMeansPairsAndDraws) {
+  EXPECT_NEAR(mcnemar(3, 11), 0.057373046875, 1e-12);
+  EXPECT_NEAR(mcnemar(50, 20), 0.00044028500651396835, 1e-9);
+  EXPECT_EQ(mcnemar(0, 0), 1);
+  EXPECT_EQ(mcnemar(4, 4), 1);
+  SampleMean mean;
+  for (const double value : {1.0, 2.0, 4.0, 9.0}) mean.add(1e9 + value);
+  EXPECT_NEAR(mean.variance(), 12.666666666666666, 1e-9);
+  EXPECT_NEAR(mean.interval().high - mean.mean(), 1.959963984540054 * std::sqrt(12.666666666666666 / 4), 1e-6);
+  const Evaluation many = evaluation_of({{800, 200}, {100, 900}});
+  const Interval drawn = many.interval(&Evaluation::balanced_accuracy), known = many.accuracy_interval();
+  EXPECT_NEAR(drawn.low, known.low, 0.004);
+  EXPECT_NEAR(drawn.high, known.high, 0.004);
+  const Interval again = many.interval(&Evaluation::balanced_accuracy);
+  EXPECT_EQ(drawn.low, again.low);
+}
+
+TEST(Calibration, FindsTheTemperatureThatWasThere) {
+  Random random(5);
+  Predictions sure({"a", "b", "c"});
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<float> logits(3);
+    for (float& logit : logits) logit = static_cast<float>(random.normal());
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(logit);
+    double left = random.uniform() * sum;  // labels as likely as the logits say
+    std::int64_t label = 0;
+    while (label < 2 && (left -= std::exp(logits[static_cast<std::size_t>(label)])) > 0) ++label;
+    for (float& logit : logits) logit *= 2.5f;
+    sure.add_logits(i, text(i), logits, label);
+  }
+  const double temperature = fitted_temperature(sure);
+  EXPECT_NEAR(temperature, 2.5, 0.1);
+  const Predictions honest = tempered(sure, temperature);
+  EXPECT_LT(honest.probabilities().calibration_error(), 0.015);
+  EXPECT_GT(sure.probabilities().calibration_error(), 0.1);
+  EXPECT_NEAR(fitted_temperature(honest), 1, 1e-4);
+  EXPECT_THROW(fitted_temperature(Predictions({"a", "b"})), Error);
+}
+
+TEST(Predictions, NaNNamesTheSample) {
+  Predictions predictions({"a", "b"});
+  const std::vector<float> logits{1, NAN};
+  EXPECT_NE(error_of([&] { predictions.add_logits(7, "cat.png", logits, 0); }, Fault::failure).find("cat.png: "),
+            std::string::npos);
+  EXPECT_TRUE(predictions.samples().empty());
+}
+
+TEST(Clusters, ClassesThatAreConfusedStandSideBySide) {
+  Evaluation evaluation(std::vector<std::string>(120, "c"));
+  std::vector<std::int64_t> labels, predicted;
+  for (std::int64_t i = 0; i < 60; ++i)  // i and i + 60 are confused
+    for (int count = 0; count <= i % 7; ++count) labels.push_back(i), predicted.push_back(i + 60);
+  evaluation.add_predictions(predicted, labels);
+  const std::vector<int> order = clustered_order(evaluation);
+  EXPECT_EQ(std::set<int>(order.begin(), order.end()).size(), 120u);
+  for (std::size_t i = 0; i + 1 < order.size(); i += 2) EXPECT_EQ(std::abs(order[i] - order[i + 1]), 60);
+}
+
+TEST(HtmlPage, WordsAreNoTags) {
+  HtmlPage page("<script>", "a & b");
+  page.section("\"x\" 'y'");
+  page.table("<td>", {"<i>"}, {{"</table>"}}, 0);
+  page.image("image/png", "bytes", "\"><script>");
+  const std::string html = page.html();
+  EXPECT_EQ(html.find("<script"), std::string::npos);
+  EXPECT_EQ(html.find("<i>"), std::string::npos);
+  EXPECT_NE(html.find("&lt;/table&gt;"), std::string::npos);
+  EXPECT_NE(html.find("a &amp; b"), std::string::npos);
+}
+
+TEST(Projection, ClustersStayApart) {
+  Random random(2);
+  std::vector<float> points;
+  for (int i = 0; i < 90; ++i)
+    for (int d = 0; d < 8; ++d) points.push_back(static_cast<float>(random.normal() + (d == i % 3 ? 12 : 0)));
+  for (const std::vector<Point>& places : {principal_components(points, 8), tsne(points, 8)}) {
+    ASSERT_EQ(places.size(), 90u);
+    int near = 0;
+    for (std::size_t i = 0; i < 90; ++i) {
+      std::size_t best = i == 0 ? 1 : 0;
+      const auto distance = [&](std::size_t j) {
+        return std::hypot(places[i].x - places[j].x, places[i].y - places[j].y);
+      };
+      for (std::size_t j = 0; j < 90; ++j)
+        if (j != i && distance(j) < distance(best)) best = j;
+      near += best % 3 == i % 3;
+    }
+    EXPECT_GE(near, 88);
+  }
 }
 
 TEST(Image, ConfusionMatrixFromTwoToManyClasses) {

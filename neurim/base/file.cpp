@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -275,6 +276,16 @@ void MappedFile::map(int file, const fs::path& path) {
 
 MappedFile::~MappedFile() {
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+std::shared_ptr<const fs::path> temporary_folder() {
+  std::string name = (fs::temp_directory_path() / "neurim-XXXXXX").string();
+  if (!::mkdtemp(name.data())) fail(Fault::resource, name, ": cannot be made: ", std::strerror(errno));
+  return {new fs::path(name), [](const fs::path* folder) {
+            std::error_code ignored;
+            fs::remove_all(*folder, ignored);
+            delete folder;
+          }};
 }
 
 }  // namespace neurim

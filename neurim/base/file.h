@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,6 +54,9 @@ void move_file(const fs::path& from, const fs::path& to);
 
 /// Makes the folder with the missing ones above it; returns whether it was missing. Throws Error(resource).
 bool make_folder(const fs::path& folder);
+
+/// A new folder for files that nobody keeps, removed with the last copy of the pointer. Throws Error(resource).
+std::shared_ptr<const fs::path> temporary_folder();
 
 /// Removes the temporary files that write_file left in the folder where its process was killed. For a folder in which
 /// this process writes nothing yet.

@@ -6,6 +6,7 @@
 #include "neurim/data/duplicates.h"
 #include "neurim/evaluate/contact_sheet.h"
 #include "neurim/neurim.h"
+#include "neurim/train/thumbnail.h"
 
 namespace neurim::cli {
 
@@ -15,18 +16,8 @@ constexpr std::size_t kDrawn = 24;  // groups on the contact sheet
 constexpr std::size_t kOfEach = 4;  // images of a group on the contact sheet
 
 Thumbnail thumbnail_of(const Dataset& dataset, const SampleId& id) {
-  const Preprocess preprocess{.height = 160, .width = 160, .resize = ResizeMode::letterbox, .fill = 255};
-  Transform transform(preprocess);
-  Decoder decoder;
-  std::vector<std::byte> buffer;
-  decoder.open(dataset.read(id.split, id.index, buffer));
-  Random none(0);
-  const std::uint8_t* pixels = transform.fit(decoder, none).data();
-  const std::string class_name = dataset.label_name(id.split, id.index);
-  return {.rgb = std::vector<std::uint8_t>(pixels, pixels + preprocess.size().bytes()),
-          .height = preprocess.height,
-          .width = preprocess.width,
-          .caption = {text(name(id.split), " ", class_name)}};
+  return thumbnail(dataset, id.split, id.index, 160,
+                   {text(name(id.split), " ", dataset.label_name(id.split, id.index))});
 }
 
 /// A contact sheet with a row for each group.

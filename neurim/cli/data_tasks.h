@@ -13,6 +13,7 @@ void check_target(const std::string& out, const std::string& data, bool fresh = 
 int data_convert(const Words& words);
 int data_dedupe(const Words& words);
 int data_download(const Words& words);
+int data_label_issues(const Words& words);
 int data_pack(const Words& words);
 int data_preview(const Words& words);
 int data_scan(const Words& words);

@@ -30,6 +30,7 @@ constexpr Verb kVerbs[] = {
     {"explain", "show which parts of images an answer rests on", verb_explain, true},
     {"embed", "write what a classifier sees in images: features, neighbours, maps", verb_embed, true},
     {"runs", "list runs, or compare two", verb_runs},
+    {"board", "show runs on a page of this machine", verb_board},
     {"run", "run a model on raw tensors in .npy files", verb_run, true},
     {"resume", "go on with a run that was stopped", verb_resume, true},
     {"export", "write a model as an ONNX file", verb_export, true},

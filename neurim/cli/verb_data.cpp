@@ -20,6 +20,7 @@ constexpr Task kTasks[] = {
     {"convert", "write a data set as folders, WebDataset or TFRecord", data_convert},
     {"dedupe", "find images that are there twice, above all in two splits", data_dedupe},
     {"download", "fetch a public data set by its name", data_download},
+    {"label-issues", "find labels that are probably wrong, by models that were not trained on them", data_label_issues},
     {"pack", "write a data set to one file that loads faster", data_pack},
     {"preview", "draw training images as a model would get them", data_preview},
     {"scan", "find unreadable, truncated and odd images, and odd labels", data_scan},
@@ -48,7 +49,7 @@ int verb_data(const Words& words) {
       "tasks ('neurim data TASK --help' shows their options and examples):";
   for (const Task& task : kTasks) {
     names.emplace_back(task.name);
-    summary += text("\n  ", task.name, std::string(11 - names.back().size(), ' '), task.summary);
+    summary += text("\n  ", task.name, std::string(15 - names.back().size(), ' '), task.summary);
   }
   // The task is the first word, or the first one after options.
   const bool behind = !words.empty() && (words[0].starts_with('-') || words[0].find('=') != std::string::npos);

@@ -12,7 +12,8 @@ int verb_embed(const Words& words) {
       {"embed",
        "writes what a classifier sees in images: features, neighbours, suspicious duplicates, a map of them",
        "model data",
-       {"neurim embed runs/classify/train", "neurim embed runs/classify/train data=photos split=train most=5000"}});
+       {"neurim embed runs/classify/train", "neurim embed runs/classify/train data=photos split=train most=5000",
+        "neurim embed best.safetensors data=photos similarity=0.99"}});
   std::string model, arch, data, split = "val", project = kAuto, run_name = "embed";
   std::int64_t most = 2000;
   double similarity = 0.999;
@@ -63,10 +64,7 @@ int verb_embed(const Words& words) {
   if (dataset.size(part) == 0)
     fail(Fault::data, options.data, ": has no ", split, " split; it has ", splits_of(dataset));
   options = options.resolved(checkpoint.model, dataset);
-  const fs::path run = (checkpoint.path / "../..").lexically_normal();
-  if (project == kAuto)
-    project = reports_folder(is_there(run / "args.yaml") ? run : fs::path(default_project(checkpoint.config.task())))
-                  .string();
+  if (project == kAuto) project = reports_of_weights(checkpoint.path, checkpoint.config.task()).string();
   if (line.dry_run())
     return line.end_dry_run(console,
                             text("embed ", plural(dataset.size(part), "image"), " in ",

@@ -77,10 +77,7 @@ int verb_explain(const Words& words) {
   images.add(source);
   for (const std::string& further : more) images.add(further);
   print_notes(images.notes(), console);
-  const fs::path run = (checkpoint.path / "../..").lexically_normal();
-  if (project == kAuto)
-    project = reports_folder(is_there(run / "args.yaml") ? run : fs::path(default_project(checkpoint.config.task())))
-                  .string();
+  if (project == kAuto) project = reports_of_weights(checkpoint.path, checkpoint.config.task()).string();
   if (line.dry_run())
     return line.end_dry_run(console,
                             text("explain ", plural(std::ssize(images.files()), "image"), " in ",

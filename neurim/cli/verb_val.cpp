@@ -146,8 +146,7 @@ class Val {
     if (line_.dry_run()) options_ = options_.without_files();
     require(!options_.data.empty(), "data is missing; give what to evaluate by: data=PATH");
     const TaskKind task = checkpoint_.config.task();
-    if (o_.project == "auto")
-      o_.project = reports_folder(is_there(run_ / "args.yaml") ? run_ : fs::path(default_project(task))).string();
+    if (o_.project == "auto") o_.project = reports_of_weights(checkpoint_.path, task).string();
     if (o_.run_name == "auto") o_.run_name = o_.split;
     options_.project = o_.project;
     options_.name = o_.run_name;

@@ -9,6 +9,8 @@
 #include "neurim/base/error.h"
 #include "neurim/compile/tuning.h"
 #include "neurim/core/device.h"
+#include "neurim/data/decode.h"
+#include "neurim/function/function.h"
 #include "neurim/hardware/isa.h"
 #include "neurim/hardware/machine.h"
 #include "neurim/model/inference.h"
@@ -16,6 +18,7 @@
 #include "neurim/train/environment.h"
 #include "neurim/train/model_folder.h"
 #include "neurim/train/run_folder.h"
+#include "neurim/train/run_summary.h"
 
 namespace neurim {
 
@@ -129,6 +132,7 @@ Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainContr
   if (!resumed) write_file(place_ / "env.json", environment_json() + '\n');
   if (!config_.source.empty()) write_file(place_ / "model.toml", config_.source);
   write_file(place_ / "data.json", facts_);
+  if (!resumed) introduce();
   if (config_.sequence) return;
   if (!resumed) write_file(weights() / "model.json", model_json(config_) + '\n');
   write_file(weights() / "labels.txt", join(config_.class_names, "\n") + '\n');
@@ -396,7 +400,40 @@ void Run::finish_epoch() {
     if (!config_.sequence) write_file(weights() / "model.json", model_json(config_) + '\n');
     task_->report(place_);
   }
+  if (options_.plots) illustrate(best);
   save();
+}
+
+/// Gives TensorBoard the images of the run's folder that are new, and how the parameters are spread.
+void Run::illustrate(bool best) {
+  const auto image = [&](const std::string& tag, const char* file) {
+    if (!is_there(place_ / file)) return;
+    const std::string bytes = read_file(place_ / file);
+    Decoder decoder;
+    const ImageHeader& header = decoder.open({.bytes = std::as_bytes(std::span(bytes))});
+    board_.write_image(progress_.step, tag, bytes, header.height, header.width);
+  };
+  if (progress_.epoch == 1) {
+    for (const char* batch : {"train_batch0", "train_batch1", "train_batch2"})
+      image(text("data/", batch), text(batch, ".jpg").c_str());
+    image("data/labels", "labels.png");
+  }
+  if (best) image("evaluation/confusion_matrix", "confusion_matrix.png");
+  for (const Parameter& one : named_parameters(model_))
+    board_.write_histogram(progress_.step, text("parameters/", one.name), one.tensor.values<float>());
+}
+
+/// Gives TensorBoard the options that trainings are compared by, and the network.
+void Run::introduce() {
+  std::map<std::string, std::string> compared, all = options_of_run(place_);
+  for (const char* name :
+       {"model", "data", "pretrained", "epochs", "batch", "imgsz", "lr", "opt", "momentum", "weight_decay",
+        "warmup_epochs", "label_smoothing", "augment", "mixup", "cutmix", "ema", "precision", "seed"})
+    if (const auto found = all.find(name); found != all.end() && !found->second.empty()) compared.insert(*found);
+  board_.write_hparams(compared, text(options_.monitor, "/val"));
+  const Function network = trace_function([this](const Tensors& in) { return Tensors{model_(in[0])}; },
+                                          {{"input", input_type(config_, 1)}}, {"output"}, {}, device_of(model_));
+  board_.write_graph(network.graph);
 }
 
 TrainResult OpenRun::result() const {

@@ -77,6 +77,8 @@ class Run : public OpenRun {
   bool validate();
   void forget_validation();
   void finish_epoch();
+  void illustrate(bool best);
+  void introduce();
   void save();
   void settle();
   void record();

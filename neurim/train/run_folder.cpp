@@ -82,6 +82,11 @@ std::string default_project(TaskKind task) {
 
 fs::path reports_folder(const fs::path& run) { return (run / "reports").lexically_normal(); }
 
+fs::path reports_of_weights(const fs::path& weights, TaskKind task) {
+  const fs::path run = (weights / "../..").lexically_normal();
+  return reports_folder(is_there(run / "args.yaml") ? run : fs::path(default_project(task)));
+}
+
 fs::path make_run_folder(const fs::path& project, const std::string& name, bool exist_ok) {
   make_folder(project);
   for (int number = 1;; ++number) {

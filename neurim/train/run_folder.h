@@ -15,6 +15,9 @@ std::string default_project(TaskKind task);
 /// The folder of a run's or a project's reports.
 fs::path reports_folder(const fs::path& run);
 
+/// Where reports on weights go: into the reports of their run or, of others, of the task's project.
+fs::path reports_of_weights(const fs::path& weights, TaskKind task);
+
 /// Creates project/name, or the name with a number if it exists (train2, train3, ...). With exist_ok an existing one is
 /// used. Throws Error(resource).
 fs::path make_run_folder(const fs::path& project, const std::string& name, bool exist_ok = false);

@@ -17,12 +17,17 @@ namespace {
 
 using Json = nlohmann::json;
 
+std::string unquoted(const std::string& value) {
+  const bool quoted = value.size() >= 2 && value.front() == '"' && value.back() == '"';
+  return quoted ? value.substr(1, value.size() - 2) : value;
+}
+
 std::map<std::string, std::string> options_of(const std::string& yaml) {
   std::map<std::string, std::string> options;
   std::istringstream lines(yaml);
   for (std::string line; std::getline(lines, line);)
     if (const std::size_t colon = line.find(": "); colon != std::string::npos && line[0] != '#')
-      options[line.substr(0, colon)] = line.substr(colon + 2);
+      options[line.substr(0, colon)] = unquoted(line.substr(colon + 2));
   return options;
 }
 
@@ -77,6 +82,10 @@ std::optional<double> RunSummary::metric(const std::string& name) const {
   if (!best) return std::nullopt;
   const auto found = epochs[*best].find(name);
   return found == epochs[*best].end() ? std::nullopt : std::optional(found->second);
+}
+
+std::map<std::string, std::string> options_of_run(const fs::path& run) {
+  return is_there(run / "args.yaml") ? options_of(read_file(run / "args.yaml")) : std::map<std::string, std::string>();
 }
 
 RunSummary read_run(const fs::path& folder) {

@@ -22,6 +22,9 @@ struct RunSummary {
   std::optional<double> metric(const std::string& name) const;  ///< of the best epoch
 };
 
+/// args.yaml of a run folder; none where there is no such file.
+std::map<std::string, std::string> options_of_run(const fs::path& run);
+
 /// Reads a run folder. Throws Error(data) with the file's name where it holds none or it is damaged.
 RunSummary read_run(const fs::path& folder);
 

@@ -46,5 +46,60 @@ class TensorBoardReads(unittest.TestCase):
         self.assertEqual(curves["läuft/gut"], [(step, 100.0 * step) for step in range(1, 11)])
 
 
+class TensorBoardReadsARun(unittest.TestCase):
+    """A run's images, histograms, hyperparameters and graph."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = tempfile.TemporaryDirectory()
+        neurim = os.path.join(os.environ.get("NEURIM_BUILD", "build"), "neurim")
+        subprocess.run([neurim, "demo", "epochs=2", "train_pictures=20", "val_pictures=4", f"project={cls.home.name}"], stdout=subprocess.DEVNULL, check=True)
+        cls.run_folder = os.path.join(cls.home.name, "demo")
+        cls.events = EventAccumulator(cls.run_folder, size_guidance={"images": 0, "histograms": 0, "tensors": 0})
+        cls.events.Reload()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.home.cleanup()
+
+    def test_images(self):
+        tags = self.events.Tags()["images"]
+        self.assertIn("data/train_batch0", tags)
+        self.assertIn("evaluation/confusion_matrix", tags)
+        image = self.events.Images("data/train_batch0")[0]
+        with open(os.path.join(self.run_folder, "train_batch0.jpg"), "rb") as file:
+            self.assertEqual(image.encoded_image_string, file.read())
+        self.assertGreater(min(image.width, image.height), 100)
+
+    def test_histograms(self):
+        tags = self.events.Tags()["histograms"]
+        self.assertTrue(tags and all(tag.startswith("parameters/") for tag in tags))
+        for event in self.events.Histograms(tags[0]):
+            found = event.histogram_value
+            self.assertEqual(len(found.bucket), 30)
+            self.assertEqual(sum(found.bucket), found.num)
+            self.assertAlmostEqual(found.bucket_limit[-1], found.max, places=6)
+            self.assertLessEqual(found.min, found.sum / found.num)
+            self.assertGreaterEqual(found.max, found.sum / found.num)
+        self.assertEqual([event.step for event in self.events.Histograms(tags[0])], sorted({event.step for event in self.events.Histograms(tags[0])}))
+
+    def test_hyperparameters(self):
+        from tensorboard.plugins.hparams import metadata
+
+        start = metadata.parse_session_start_info_plugin_data(self.events.SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content)
+        self.assertEqual(start.hparams["epochs"].number_value, 2)
+        self.assertEqual(start.hparams["model"].string_value, "lenet5")
+        experiment = metadata.parse_experiment_plugin_data(self.events.SummaryMetadata(metadata.EXPERIMENT_TAG).plugin_data.content)
+        self.assertEqual({info.name for info in experiment.hparam_infos}, set(start.hparams))
+        self.assertEqual([info.name.tag for info in experiment.metric_infos], ["top1/val"])
+
+    def test_graph(self):
+        graph = self.events.Graph()
+        names = {node.name for node in graph.node}
+        self.assertEqual(len(names), len(graph.node))
+        self.assertIn("conv2d", {node.op for node in graph.node})
+        self.assertTrue(all(source in names for node in graph.node for source in node.input))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,5 @@
 #include "neurim/data/sources/image_list.h"
 
-#include <cstdlib>
 #include <iostream>
 #include <iterator>
 #include <sstream>
@@ -14,21 +13,6 @@
 #include "neurim/data/sources/folder.h"
 
 namespace neurim {
-
-namespace {
-
-/// A new folder that is removed with the last copy of the pointer.
-std::shared_ptr<const fs::path> temporary_folder() {
-  std::string name = (fs::temp_directory_path() / "neurim-XXXXXX").string();
-  if (!::mkdtemp(name.data())) fail(Fault::resource, name, ": cannot be made");
-  return {new fs::path(name), [](const fs::path* folder) {
-            std::error_code ignored;
-            fs::remove_all(*folder, ignored);
-            delete folder;
-          }};
-}
-
-}  // namespace
 
 void ImageList::add(const std::string& word) {
   std::error_code error;
