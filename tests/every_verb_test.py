@@ -107,7 +107,7 @@ class EveryVerb(unittest.TestCase):
                 self.assertTrue(said.startswith("dry run: would "), run.stderr)
                 if target:
                     self.assertIn(target, said)
-                    self.assertIn(target, (summary.get(key) for key in ("run", "path", "save_csv")))
+                    self.assertIn(target, (summary.get(key) for key in ("run", "path", "save_csv", "sort_into")))
                 self.assertEqual(self.changed_from(before), [])
         for words in self.looking:
             with self.subTest(words):

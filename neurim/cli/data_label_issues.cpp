@@ -47,7 +47,7 @@ int data_label_issues(const Words& words) {
   if (line.dry_run()) {
     check_can_write(out);
     training.folds = folds;
-    train(training, control_of(interrupt, console, true));
+    train(training, {.dry_run = true});
     return line.end_dry_run(console, text("train ", folds, " models, and write ", out),
                             {{"path", out}, {"folds", folds}});
   }

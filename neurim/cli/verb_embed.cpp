@@ -7,6 +7,28 @@
 
 namespace neurim::cli {
 
+namespace {
+
+constexpr const char* kOfTraining[] = {"batch", "workers", "threads", "split_seed"};
+
+/// The options of the model's training, with what was given in their place.
+TrainOptions options_of_training(const Checkpoint& checkpoint, const std::string& data, const CommandLine& line) {
+  TrainOptions options;
+  Options of_run;
+  options.visit(of_run);
+  of_run.read_yaml(checkpoint.config.options, text(checkpoint.path.string(), " (options)"));
+  if (!data.empty()) options.data = data;
+  require(!options.data.empty(), "data is missing; give images: data=PATH");
+  if (data.empty()) check_remembered_data(options.data, checkpoint.path, "give data=PATH");
+  for (const char* name : kOfTraining)
+    if (const std::string value = line.options.find(name)->get(); value != kAuto) of_run.set(name, value);
+  if (!options.batch) options.batch = 32;
+  options.device = text(line.device());
+  return options;
+}
+
+}  // namespace
+
 int verb_embed(const Words& words) {
   CommandLine line(
       {"embed",
@@ -28,8 +50,7 @@ int verb_embed(const Words& words) {
   line.options("most", most, "samples at most, spread evenly over the split; time grows with their square");
   line.options("similarity", similarity,
                "how alike samples are that duplicates.csv names: the cosine of their features");
-  for (const char* name : {"batch", "workers", "threads", "split_seed"})
-    line.options.borrow(*named.find(name), "; by default as in training");
+  for (const char* name : kOfTraining) line.options.borrow(*named.find(name), "; by default as in training");
   line.options("project", project, "folder of the reports; auto: reports in the run, or runs/classify and such");
   line.options("name", run_name, "name of the folder; a number is added where it exists");
   line.options("exist_ok", exist_ok, "write into an existing folder");
@@ -46,17 +67,7 @@ int verb_embed(const Words& words) {
   refuse_sequence(checkpoint, "embed");
   require(!checkpoint.config.multi_label(), checkpoint.path.string(),
           ": is multi-label; embed is for models of one class an image");
-  TrainOptions options;
-  Options of_run;
-  options.visit(of_run);
-  of_run.read_yaml(checkpoint.config.options, text(checkpoint.path.string(), " (options)"));
-  if (!data.empty()) options.data = data;
-  require(!options.data.empty(), "data is missing; give images: data=PATH");
-  if (data.empty()) check_remembered_data(options.data, checkpoint.path, "give data=PATH");
-  for (const char* name : {"batch", "workers", "threads", "split_seed"})
-    if (const std::string value = line.options.find(name)->get(); value != kAuto) of_run.set(name, value);
-  if (!options.batch) options.batch = 32;
-  options.device = text(line.device());
+  TrainOptions options = options_of_training(checkpoint, data, line);
   if (options.threads) set_threads(*options.threads);
   DatasetOptions of_data = dataset_of(options);
   of_data.class_names = checkpoint.config.class_names;
@@ -66,10 +77,11 @@ int verb_embed(const Words& words) {
   options = options.resolved(checkpoint.model, dataset);
   if (project == kAuto) project = reports_of_weights(checkpoint.path, checkpoint.config.task()).string();
   if (line.dry_run())
-    return line.end_dry_run(console,
-                            text("embed ", plural(dataset.size(part), "image"), " in ",
-                                 run_folder_to_make(project, run_name, exist_ok).string()),
-                            {{"pictures", dataset.size(part)}});
+    return line.end_dry_run(
+        console,
+        text("embed ", plural(dataset.size(part), "image"), " in ",
+             run_folder_to_make(project, run_name, exist_ok).string()),
+        {{"pictures", dataset.size(part)}, {"run", run_folder_to_make(project, run_name, exist_ok).string()}});
   const Embedding embedding = embed(checkpoint, dataset, part, checkpoint.config.preprocess, options, most,
                                     [&](double share) {
                                       console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
@@ -79,8 +91,8 @@ int verb_embed(const Words& words) {
   const fs::path folder = make_run_folder(project, run_name, exist_ok);
   write_embedding(embedding, dataset, part, similarity,
                   text(checkpoint.path.string(), " on ", options.data, ", ", part), folder);
-  console.print(text(plural(std::ssize(embedding.samples), "sample"), " of ", embedding.dimensions, " features"));
-  console.print(text("Saved ", folder.string()));
+  console.print(text("Saved ", folder.string(), ": ", plural(std::ssize(embedding.samples), "sample"), " of ",
+                     embedding.dimensions, " features"));
   console.event({{"event", "summary"},
                  {"samples", embedding.samples.size()},
                  {"dimensions", embedding.dimensions},

@@ -79,10 +79,11 @@ int verb_explain(const Words& words) {
   print_notes(images.notes(), console);
   if (project == kAuto) project = reports_of_weights(checkpoint.path, checkpoint.config.task()).string();
   if (line.dry_run())
-    return line.end_dry_run(console,
-                            text("explain ", plural(std::ssize(images.files()), "image"), " in ",
-                                 run_folder_to_make(project, run_name, exist_ok).string()),
-                            {{"pictures", images.files().size()}});
+    return line.end_dry_run(
+        console,
+        text("explain ", plural(std::ssize(images.files()), "image"), " in ",
+             run_folder_to_make(project, run_name, exist_ok).string()),
+        {{"pictures", images.files().size()}, {"run", run_folder_to_make(project, run_name, exist_ok).string()}});
   const fs::path folder = make_run_folder(project, run_name, exist_ok);
   std::set<std::string> taken;
   for (std::size_t i = 0; i < images.files().size(); ++i) {

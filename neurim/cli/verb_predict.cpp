@@ -119,10 +119,14 @@ int predict_images(const ImageClassifier& classifier, Printer& printer, const Im
   const std::string& save_csv = o.save_csv;
   if (line.dry_run()) {
     if (!save_csv.empty()) check_can_write(save_csv);
-    return line.end_dry_run(console,
-                            text("name what is in ", plural(std::ssize(images), "image"),
-                                 save_csv.empty() ? "" : text(", and write ", save_csv)),
-                            {{"pictures", images.size()}, {"save_csv", save_csv}});
+    std::vector<std::string> written;
+    for (const std::string& one : {save_csv, o.sort_into, o.annotated})
+      if (!one.empty()) written.push_back(one);
+    return line.end_dry_run(
+        console,
+        text("name what is in ", plural(std::ssize(images), "image"),
+             written.empty() ? "" : text(", and write ", join(written, ", "))),
+        {{"pictures", images.size()}, {"save_csv", save_csv}, {"sort_into", o.sort_into}, {"annotated", o.annotated}});
   }
   std::string reason;
   const std::int64_t allowed = most_bad(o.max_bad, std::ssize(images));

@@ -80,24 +80,24 @@ int compare(const fs::path& a, const fs::path& b, Console& console) {
 }  // namespace
 
 int verb_runs(const Words& words) {
-  Words more;
   CommandLine line(
       {"runs",
        "lists runs with their best epochs; diff compares two",
-       "folder",
-       {"neurim runs", "neurim runs runs/classify", "neurim runs diff runs/classify/train runs/classify/train2"},
-       &more});
-  std::string folder = "runs";
-  line.options("folder", folder, "where runs lie, or diff and two runs", {"project"});
+       "folder a b",
+       {"neurim runs", "neurim runs runs/classify", "neurim runs diff runs/classify/train runs/classify/train2"}});
+  std::string folder = "runs", a, b;
+  line.options("folder", folder, "where runs lie; or diff", {"project"});
+  line.options("a", a, "of diff: a run");
+  line.options("b", b, "of diff: the run that it is compared with");
   if (!line.parse(words)) return 0;
   initialize();
   Console console(line.console());
   if (folder != "diff") {
-    require(more.empty(), "there are ", 1 + more.size(), " folders; give one, or `neurim runs diff A B`");
+    require(a.empty() && b.empty(), "only diff takes further words: neurim runs diff A B");
     return list_runs(folder, console);
   }
-  require(more.size() == 2, "diff compares two runs, and there are ", more.size(), "; neurim runs diff A B");
-  return compare(more[0], more[1], console);
+  require(!a.empty() && !b.empty(), "diff compares two runs: neurim runs diff A B");
+  return compare(a, b, console);
 }
 
 }  // namespace neurim::cli

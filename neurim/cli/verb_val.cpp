@@ -233,6 +233,7 @@ class Val {
                         preprocess.height, 'x', preprocess.width));
     if (const auto note = drawn_names_note(dataset.class_names()); note && !multi_label)
       console_.print(text("  data    ", *note));
+    parse_views(o_.tta, preprocess);  // a wrong one shows before the work
     const bool f32_alone = o_.tta != "none" || o_.corruptions;
     require(!f32_alone || line_.compute_dtype() == DType::f32,
             "tta and corruptions are evaluated in f32; leave out precision");
