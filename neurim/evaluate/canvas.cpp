@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "neurim/base/error.h"
@@ -28,17 +29,24 @@ void check(cairo_status_t status) {
 }  // namespace
 
 struct Canvas::Sheet {
-  int width = 0, height = 0;
-  double scale = 1;
-  Surface recording{nullptr, cairo_surface_destroy};
-  Pen owner{nullptr, cairo_destroy};
-  cairo_t* pen = nullptr;
-  void color(const Color& c) { cairo_set_source_rgba(pen, c.red, c.green, c.blue, c.alpha); }
-  void font(double size, bool bold) {
-    cairo_select_font_face(pen, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
-                           bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(pen, size);
+  using Stroke = std::function<void(cairo_t*)>;
+
+  Sheet(int across, int down, double enlarged)
+      : width(across),
+        height(down),
+        scale(enlarged),
+        ruler_surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24, 1, 1), cairo_surface_destroy),
+        ruler(cairo_create(ruler_surface.get()), cairo_destroy) {
+    check(cairo_status(ruler.get()));
+    cairo_scale(ruler.get(), scale, scale);
   }
+
+  int width, height;
+  double scale;
+  std::vector<Stroke> strokes;  // the drawing: each file is drawn anew
+  Surface ruler_surface;
+  Pen ruler;  // which measures letters
+
   /// The drawing in pixels.
   Surface pixels() const {
     Surface image(cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(std::lround(width * scale)),
@@ -48,15 +56,26 @@ struct Canvas::Sheet {
     return image;
   }
   void paint(cairo_surface_t* target, double enlarged) const {
-    const Pen to(cairo_create(target), cairo_destroy);
-    cairo_scale(to.get(), enlarged, enlarged);
-    cairo_set_source_surface(to.get(), recording.get(), 0, 0);
-    cairo_paint(to.get());
-    check(cairo_status(to.get()));
-    check(cairo_surface_status(recording.get()));
+    const Pen pen(cairo_create(target), cairo_destroy);
+    check(cairo_status(pen.get()));
+    cairo_scale(pen.get(), enlarged, enlarged);
+    for (const Stroke& stroke : strokes) stroke(pen.get());
+    check(cairo_status(pen.get()));
     cairo_surface_flush(target);
   }
 };
+
+namespace {
+
+void use(cairo_t* pen, const Color& c) { cairo_set_source_rgba(pen, c.red, c.green, c.blue, c.alpha); }
+
+void use_font(cairo_t* pen, double size, bool bold) {
+  cairo_select_font_face(pen, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
+                         bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+  cairo_set_font_size(pen, size);
+}
+
+}  // namespace
 
 Color mix(const Color& a, const Color& b, double t) {
   return {std::lerp(a.red, b.red, t), std::lerp(a.green, b.green, t), std::lerp(a.blue, b.blue, t),
@@ -70,13 +89,7 @@ double axis_step(double least) {
   return 10 * decade;
 }
 
-Canvas::Canvas(int width, int height, double scale) : sheet_(std::make_unique<Sheet>()) {
-  sheet_->width = width, sheet_->height = height, sheet_->scale = scale;
-  const cairo_rectangle_t extents{0, 0, static_cast<double>(width), static_cast<double>(height)};
-  sheet_->recording.reset(cairo_recording_surface_create(CAIRO_CONTENT_COLOR, &extents));
-  sheet_->owner.reset(cairo_create(sheet_->recording.get()));
-  sheet_->pen = sheet_->owner.get();
-  check(cairo_status(sheet_->pen));
+Canvas::Canvas(int width, int height, double scale) : sheet_(std::make_unique<Sheet>(width, height, scale)) {
   rectangle(0, 0, width, height, {1, 1, 1});
 }
 
@@ -84,18 +97,22 @@ Canvas::~Canvas() = default;
 Canvas::Canvas(Canvas&&) noexcept = default;
 
 void Canvas::rectangle(double x, double y, double width, double height, const Color& color) {
-  sheet_->color(color);
-  cairo_new_path(sheet_->pen);
-  cairo_rectangle(sheet_->pen, x, y, width, height);
-  cairo_fill(sheet_->pen);
+  sheet_->strokes.emplace_back([=](cairo_t* pen) {
+    use(pen, color);
+    cairo_new_path(pen);
+    cairo_rectangle(pen, x, y, width, height);
+    cairo_fill(pen);
+  });
 }
 
 void Canvas::frame(double x, double y, double width, double height, const Color& color, double line_width) {
-  sheet_->color(color);
-  cairo_set_line_width(sheet_->pen, line_width);
-  cairo_new_path(sheet_->pen);
-  cairo_rectangle(sheet_->pen, x, y, width, height);
-  cairo_stroke(sheet_->pen);
+  sheet_->strokes.emplace_back([=](cairo_t* pen) {
+    use(pen, color);
+    cairo_set_line_width(pen, line_width);
+    cairo_new_path(pen);
+    cairo_rectangle(pen, x, y, width, height);
+    cairo_stroke(pen);
+  });
 }
 
 void Canvas::line(Point from, Point to, const Color& color, double line_width) {
@@ -104,55 +121,64 @@ void Canvas::line(Point from, Point to, const Color& color, double line_width) {
 }
 
 void Canvas::polyline(std::span<const Point> points, const Color& color, double line_width) {
-  sheet_->color(color);
-  cairo_set_line_width(sheet_->pen, line_width);
-  cairo_set_line_join(sheet_->pen, CAIRO_LINE_JOIN_ROUND);
-  cairo_new_path(sheet_->pen);  // letters leave a current point
-  for (const Point& p : points) cairo_line_to(sheet_->pen, p.x, p.y);
-  cairo_stroke(sheet_->pen);
+  sheet_->strokes.emplace_back([line = std::vector(points.begin(), points.end()), color, line_width](cairo_t* pen) {
+    use(pen, color);
+    cairo_set_line_width(pen, line_width);
+    cairo_set_line_join(pen, CAIRO_LINE_JOIN_ROUND);
+    cairo_new_path(pen);  // letters leave a current point
+    for (const Point& p : line) cairo_line_to(pen, p.x, p.y);
+    cairo_stroke(pen);
+  });
 }
 
 void Canvas::disc(Point centre, double radius, const Color& color) {
-  sheet_->color(color);
-  cairo_new_path(sheet_->pen);
-  cairo_arc(sheet_->pen, centre.x, centre.y, radius, 0, 2 * M_PI);
-  cairo_fill(sheet_->pen);
+  sheet_->strokes.emplace_back([=](cairo_t* pen) {
+    use(pen, color);
+    cairo_new_path(pen);
+    cairo_arc(pen, centre.x, centre.y, radius, 0, 2 * M_PI);
+    cairo_fill(pen);
+  });
 }
 
 void Canvas::triangle(Point tip, double side, const Color& color) {
-  sheet_->color(color);
-  cairo_new_path(sheet_->pen);
-  cairo_move_to(sheet_->pen, tip.x, tip.y);
-  cairo_rel_line_to(sheet_->pen, side / 2, side * 0.87);
-  cairo_rel_line_to(sheet_->pen, -side, 0);
-  cairo_fill(sheet_->pen);
+  sheet_->strokes.emplace_back([=](cairo_t* pen) {
+    use(pen, color);
+    cairo_new_path(pen);
+    cairo_move_to(pen, tip.x, tip.y);
+    cairo_rel_line_to(pen, side / 2, side * 0.87);
+    cairo_rel_line_to(pen, -side, 0);
+    cairo_fill(pen);
+  });
 }
 
 void Canvas::letters(Point at, std::string_view text, const Lettering& how) {
   const std::string clean = utf8(letters_of(text));
-  sheet_->color(how.color);
-  sheet_->font(how.size, how.bold);
-  cairo_font_extents_t font;
-  cairo_font_extents(sheet_->pen, &font);
   const double width = width_of(clean, how.size, how.bold);
   const double back = how.across == Align::begin ? 0 : how.across == Align::middle ? width / 2 : width;
-  cairo_save(sheet_->pen);
-  cairo_translate(sheet_->pen, at.x, at.y);
-  if (how.upwards) cairo_rotate(sheet_->pen, -M_PI / 2);
-  // Digits and capitals, not the whole line with its descenders, look centred when they are.
-  cairo_move_to(sheet_->pen, -back, (font.ascent - font.descent) * 0.5 * 0.97);
-  cairo_show_text(sheet_->pen, clean.c_str());
-  cairo_restore(sheet_->pen);
+  cairo_font_extents_t font;
+  cairo_font_extents(sheet_->ruler.get(), &font);
+  sheet_->strokes.emplace_back([=](cairo_t* pen) {
+    use(pen, how.color);
+    use_font(pen, how.size, how.bold);
+    cairo_save(pen);
+    cairo_translate(pen, at.x, at.y);
+    if (how.upwards) cairo_rotate(pen, -M_PI / 2);
+    // Digits and capitals, not the whole line with its descenders, look centred when they are.
+    cairo_move_to(pen, -back, (font.ascent - font.descent) * 0.5 * 0.97);
+    cairo_show_text(pen, clean.c_str());
+    cairo_restore(pen);
+  });
 }
 
 bool Canvas::can_draw(std::string_view text) {
   const std::vector<char32_t> letters = letters_of(text);
   if (std::any_of(letters.begin(), letters.end(), needs_shaping)) return false;
-  sheet_->font(11, false);
+  use_font(sheet_->ruler.get(), 11, false);
   cairo_glyph_t* glyphs = nullptr;
   int count = 0;
-  const cairo_status_t status = cairo_scaled_font_text_to_glyphs(
-      cairo_get_scaled_font(sheet_->pen), 0, 0, utf8(letters).c_str(), -1, &glyphs, &count, nullptr, nullptr, nullptr);
+  const cairo_status_t status = cairo_scaled_font_text_to_glyphs(cairo_get_scaled_font(sheet_->ruler.get()), 0, 0,
+                                                                 utf8(letters).c_str(), -1, &glyphs, &count, nullptr,
+                                                                 nullptr, nullptr);
   constexpr unsigned long kMissing = 0;  // the glyph of what a font lacks: a box
   const bool all = status == CAIRO_STATUS_SUCCESS &&
                    std::none_of(glyphs, glyphs + count,
@@ -162,9 +188,9 @@ bool Canvas::can_draw(std::string_view text) {
 }
 
 double Canvas::width_of(std::string_view text, double size, bool bold) {
-  sheet_->font(size, bold);
+  use_font(sheet_->ruler.get(), size, bold);
   cairo_text_extents_t extents;
-  cairo_text_extents(sheet_->pen, utf8(letters_of(text)).c_str(), &extents);
+  cairo_text_extents(sheet_->ruler.get(), utf8(letters_of(text)).c_str(), &extents);
   return extents.x_advance;
 }
 
@@ -183,28 +209,30 @@ void Canvas::heading(const Heading& heading, double width) {
 void Canvas::image(double x, double y, double width, double height, std::span<const std::uint8_t> rgb, int rows,
                    int columns, bool smooth) {
   NEURIM_ASSERT(rgb.size() == static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns) * 3);
-  cairo_surface_t* image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, columns, rows);
-  if (cairo_surface_status(image) != CAIRO_STATUS_SUCCESS)
+  const std::shared_ptr<cairo_surface_t> image(cairo_image_surface_create(CAIRO_FORMAT_RGB24, columns, rows),
+                                               cairo_surface_destroy);
+  if (cairo_surface_status(image.get()) != CAIRO_STATUS_SUCCESS)
     fail(Fault::resource, "image: no memory for ", columns, " x ", rows, " pixels");
-  const int stride = cairo_image_surface_get_stride(image);
-  unsigned char* pixels = cairo_image_surface_get_data(image);
+  const int stride = cairo_image_surface_get_stride(image.get());
+  unsigned char* pixels = cairo_image_surface_get_data(image.get());
   const std::uint8_t* from = rgb.data();
   for (int row = 0; row < rows; ++row)
     for (int column = 0; column < columns; ++column, from += 3) {
       const std::uint32_t value = std::uint32_t{from[0]} << 16 | std::uint32_t{from[1]} << 8 | from[2];
       std::memcpy(pixels + static_cast<std::ptrdiff_t>(row) * stride + column * 4, &value, 4);
     }
-  cairo_surface_mark_dirty(image);
-  cairo_save(sheet_->pen);
-  cairo_translate(sheet_->pen, x, y);
-  cairo_scale(sheet_->pen, width / columns, height / rows);
-  cairo_set_source_surface(sheet_->pen, image, 0, 0);
-  cairo_pattern_set_extend(cairo_get_source(sheet_->pen), CAIRO_EXTEND_PAD);
-  if (!smooth) cairo_pattern_set_filter(cairo_get_source(sheet_->pen), CAIRO_FILTER_NEAREST);
-  cairo_rectangle(sheet_->pen, 0, 0, columns, rows);
-  cairo_fill(sheet_->pen);
-  cairo_restore(sheet_->pen);
-  cairo_surface_destroy(image);
+  cairo_surface_mark_dirty(image.get());
+  sheet_->strokes.emplace_back([=](cairo_t* pen) {
+    cairo_save(pen);
+    cairo_translate(pen, x, y);
+    cairo_scale(pen, width / columns, height / rows);
+    cairo_set_source_surface(pen, image.get(), 0, 0);
+    cairo_pattern_set_extend(cairo_get_source(pen), CAIRO_EXTEND_PAD);
+    if (!smooth) cairo_pattern_set_filter(cairo_get_source(pen), CAIRO_FILTER_NEAREST);
+    cairo_rectangle(pen, 0, 0, columns, rows);
+    cairo_fill(pen);
+    cairo_restore(pen);
+  });
 }
 
 std::string Canvas::jpeg() const {

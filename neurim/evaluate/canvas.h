@@ -43,7 +43,7 @@ struct Lettering {
 /// quality.
 class Canvas {
  public:
-  /// Throws Error(resource) when the sheet cannot be allocated.
+  /// Throws Error(resource) without memory.
   Canvas(int width, int height, double scale = 1);
   ~Canvas();
   Canvas(Canvas&&) noexcept;

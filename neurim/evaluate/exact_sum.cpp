@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "neurim/base/error.h"
+
 namespace neurim {
 
 namespace {
@@ -74,6 +76,7 @@ double ExactSum::value() const {
   for (int i = 0; i < top - 2; ++i) below |= positive.digits_[static_cast<std::size_t>(i)] != 0;
   int dropped = 0;
   for (unsigned __int128 left = high >> 53; left != 0; left >>= 1) ++dropped;
+  NEURIM_ASSERT(dropped > 0);
   const unsigned __int128 half = static_cast<unsigned __int128>(1) << (dropped - 1), tail = high & (2 * half - 1);
   auto mantissa = static_cast<std::uint64_t>(high >> dropped);
   if (tail > half || (tail == half && (below || mantissa % 2 == 1))) ++mantissa;

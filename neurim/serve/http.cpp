@@ -1,15 +1,15 @@
 #include "neurim/serve/http.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <charconv>
 #include <csignal>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -92,61 +92,79 @@ struct HttpServer::State {
   tcp::acceptor acceptor{context};
   std::atomic<int> connections = 0;
 
-  HttpReply answer(const HttpRequest& request) const {
-    try {
-      return handler(request);
-    } catch (const std::exception& error) {
-      return {.status = 500, .body = text(error.what(), '\n')};
-    }
-  }
-
-  asio::awaitable<void> serve(tcp::socket socket) {
-    const struct Counted {
-      std::atomic<int>& count;
-      ~Counted() { --count; }
-    } counted{connections};
-    beast::tcp_stream stream(std::move(socket));
-    beast::flat_buffer buffer;
-    try {
-      for (;;) {
-        stream.expires_after(kTimeout);
-        http::request_parser<http::empty_body> parser;
-        parser.header_limit(16 * 1024);
-        co_await http::async_read(stream, buffer, parser, asio::use_awaitable);
-        const http::request<http::empty_body> request = parser.release();
-        const http::response<http::string_body> reply = encoded(answer(decoded(request)), request);
-        stream.expires_after(kTimeout);
-        co_await http::async_write(stream, reply, asio::use_awaitable);
-        if (!reply.keep_alive()) break;
-      }
-    } catch (const boost::system::system_error&) {
-      // The other side has gone, said nothing in time, or said what is no request.
-    }
-    beast::error_code ignored;
-    stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
-  }
-
-  asio::awaitable<void> listen() {
-    for (;;) {
-      tcp::socket socket = co_await acceptor.async_accept(asio::use_awaitable);
-      if (++connections > kMostConnections) {
-        --connections;
-        continue;  // which closes it
-      }
-      asio::co_spawn(context, serve(std::move(socket)), asio::detached);
-    }
-  }
+  void accept();
 };
+
+namespace {
+
+HttpReply answered(const HttpServer::Handler& handler, const HttpRequest& request) {
+  try {
+    return handler(request);
+  } catch (const std::exception& error) {
+    return {.status = 500, .body = text(error.what(), '\n')};
+  }
+}
+
+/// A connection: reads a request, answers, and so on. It lives as long as an operation waits.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(tcp::socket socket, const HttpServer::Handler& handler, std::atomic<int>& connections)
+      : stream_(std::move(socket)), handler_(handler), connections_(connections) {}
+  ~Connection() { --connections_; }
+  Connection(const Connection&) = delete;
+
+  void read() {
+    parser_.emplace();
+    parser_->header_limit(16 * 1024);
+    stream_.expires_after(kTimeout);
+    http::async_read(stream_, buffer_, *parser_, [self = shared_from_this()](beast::error_code error, std::size_t) {
+      if (!error) self->write();  // else the other side has gone, said nothing in time, or said what is no request
+    });
+  }
+
+ private:
+  void write() {
+    const http::request<http::empty_body> request = parser_->release();
+    reply_ = encoded(answered(handler_, decoded(request)), request);
+    stream_.expires_after(kTimeout);
+    http::async_write(stream_, reply_, [self = shared_from_this()](beast::error_code error, std::size_t) {
+      if (!error && self->reply_.keep_alive()) self->read();
+    });
+  }
+
+  beast::tcp_stream stream_;
+  beast::flat_buffer buffer_;
+  std::optional<http::request_parser<http::empty_body>> parser_;
+  http::response<http::string_body> reply_;
+  const HttpServer::Handler& handler_;
+  std::atomic<int>& connections_;
+};
+
+}  // namespace
+
+void HttpServer::State::accept() {
+  // Each connection has a strand, as its time limit and its operations come from several threads.
+  acceptor.async_accept(asio::make_strand(context), [this](beast::error_code error, tcp::socket socket) {
+    if (error == asio::error::operation_aborted) return;
+    if (!error && ++connections > kMostConnections)
+      --connections;  // and the socket is closed
+    else if (!error)
+      std::make_shared<Connection>(std::move(socket), handler, connections)->read();
+    accept();
+  });
+}
 
 HttpServer::HttpServer(std::uint16_t port, Handler handler) : state_(std::make_unique<State>(std::move(handler))) {
   const tcp::endpoint here(asio::ip::address_v4::loopback(), port);
-  beast::error_code error;
-  state_->acceptor.open(here.protocol(), error);
-  if (!error) state_->acceptor.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) state_->acceptor.bind(here, error);
-  if (!error) state_->acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) fail(Fault::resource, "port ", port, ": ", error.message(), "; name another one, or 0 for any");
-  asio::co_spawn(state_->context, state_->listen(), asio::detached);
+  try {
+    state_->acceptor.open(here.protocol());
+    state_->acceptor.set_option(asio::socket_base::reuse_address(true));
+    state_->acceptor.bind(here);
+    state_->acceptor.listen();
+  } catch (const boost::system::system_error& error) {
+    fail(Fault::resource, "port ", port, ": ", error.code().message(), "; name another one, or 0 for any");
+  }
+  state_->accept();
 }
 
 HttpServer::~HttpServer() = default;

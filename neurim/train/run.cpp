@@ -44,8 +44,8 @@ Tensor random_key(const TrainOptions& options, Device device) {
   return Tensor::from({2}, std::span<const std::int64_t>(key), device);
 }
 
-Progress start_or_load(const fs::path& weights, Model& model, TrainState state, bool resumed, std::int64_t epochs,
-                       Console& console) {
+Progress start_or_load(const fs::path& weights, Model& model, const TrainState& state, bool resumed,
+                       std::int64_t epochs, Console& console) {
   if (!resumed) return {};
   std::vector<std::string> notes;
   const Progress progress = load_state(weights, model, state, notes);

@@ -49,6 +49,27 @@ bool is_of_run(std::string_view name) {
           name.find_first_not_of("0123456789", kBatch.size()) == name.size() - kImage.size() && name.ends_with(kImage));
 }
 
+/// Whether a report has a file of this name: those of val and of embed.
+bool is_of_report(std::string_view name) {
+  constexpr std::string_view kNames[] = {"report.html",     "metrics.json",     "predictions.csv",   "mistakes.csv",
+                                         "mistakes.jpg",    "label_issues.csv", "most_confused.jpg", "slices.csv",
+                                         "corruptions.csv", "features.npy",     "samples.csv",       "neighbours.csv",
+                                         "duplicates.csv"};
+  constexpr std::string_view kCharts[] = {"confusion_matrix",
+                                          "confusion_matrix_normalized",
+                                          "class_scores",
+                                          "roc",
+                                          "precision_recall",
+                                          "reliability",
+                                          "pca",
+                                          "tsne"};
+  const auto is_chart = [&](std::string_view chart) {
+    return name.starts_with(chart) && (name.substr(chart.size()) == ".png" || name.substr(chart.size()) == ".svg");
+  };
+  return is_of_run(name) || std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
+         std::any_of(std::begin(kCharts), std::end(kCharts), is_chart);
+}
+
 /// And into its weights/ folder.
 bool is_of_weights(std::string_view name) {
   constexpr std::string_view kNames[] = {"best.safetensors", "last.safetensors",     "last.opt.safetensors",
@@ -70,7 +91,7 @@ std::vector<fs::path> files_of_run(const fs::path& folder, bool folders = false)
   add(folder, is_of_run);
   std::error_code missing;
   for (const fs::directory_entry& report : fs::directory_iterator(reports_folder(folder), missing))
-    add(report.path(), is_of_run);
+    add(report.path(), is_of_report);
   return files;
 }
 
