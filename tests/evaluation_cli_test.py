@@ -126,7 +126,7 @@ class EvaluationFiles(TrainedRun):
             self.assertIn(mistake["file"], page.cells)
 
     def test_the_same_evaluation_gives_the_same_files(self):
-        self.assertEqual(neurim("val", f"model={self.folder}", "name=again", "batch=7", "exist_ok=true").returncode, 0)
+        self.assertEqual(neurim("val", f"model={self.folder}", "name=again", "exist_ok=true").returncode, 0)
         for file in ("metrics.json", "label_issues.csv", "report.html"):
             self.assertEqual((self.report / file).read_bytes(), (self.folder / "reports" / "again" / file).read_bytes(), file)
 

@@ -8,7 +8,8 @@ namespace neurim {
 
 namespace {
 
-constexpr int kBits = 32, kLowest = -1088;  // the weight of the lowest bit is 2^kLowest
+constexpr int kBits = 32,
+              kLowest = -1152;  // the weight of the lowest bit is 2^kLowest: below 53 bits of the least double
 constexpr std::int64_t kDigit = std::int64_t{1} << kBits;
 constexpr std::int64_t kMostPending = std::int64_t{1} << 29;
 

@@ -16,7 +16,7 @@ class ExactSum {
   double rest() const;                   ///< the sum less value(), rounded
 
  private:
-  static constexpr int kDigits = 70;  // of 32 bits: 2^-1088 to 2^1152
+  static constexpr int kDigits = 72;  // of 32 bits: 2^-1152 to 2^1152
   using Digits = std::array<std::int64_t, kDigits>;
 
   void carry();
