@@ -23,7 +23,7 @@ void ImageList::add(const std::string& word) {
       fail(Fault::data, "source=-: stdin has the bytes of an image; write the paths of images to it, a line each");
     return add_lines(given, "", "source=-");
   }
-  if (word.starts_with("@")) return add_address(word.substr(1));
+  if (word.starts_with("@") && !is_there(source)) return add_address(word.substr(1));
   if (!is_there(source)) {
     const std::vector<fs::path> named = paths_of_pattern(word);
     if (named.empty()) fail(Fault::data, word, ": there is no such file or folder; check the path");
