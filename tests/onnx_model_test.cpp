@@ -159,6 +159,29 @@ TEST(OnnxModel, DamagedGraphsAreRefused) {
   expect_words(error_of([] { OnnxModel::parse(""); }), {"is no ONNX model"});
 }
 
+TEST(OnnxModel, NumbersOfWindowsThatOverflowAreRefused) {
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  for (const char* attribute : {"output_padding", "output_shape", "strides", "dilations", "pads", "kernel_shape"}) {
+    Builder builder;
+    builder.input("x", {1, 1, 4});
+    builder.stored("w", {1, 1, 3}, {1, 2, 3});
+    onnx::NodeProto& node = builder.node("ConvTranspose", {"x", "w"}, {"y"});
+    const auto numbers = [&](const char* name, std::vector<std::int64_t> values) {
+      onnx::AttributeProto& added = *node.add_attribute();
+      added.set_name(name);
+      added.set_type(onnx::AttributeProto::INTS);
+      for (const std::int64_t value : values) added.add_ints(value);
+    };
+    const bool pads = std::string_view(attribute) == "pads";
+    numbers(attribute, pads ? std::vector<std::int64_t>{kLeast, 1} : std::vector{kLeast});
+    if (std::string_view(attribute) == "output_padding") numbers("pads", {1, 1});
+    builder.output("y", {1, 1, -1});
+    const OnnxModel model = builder.model();
+    expect_words(usage_error([&] { model(Tensors{Tensor::full({DType::f32, {1, 1, 4}}, 1)}); }),
+                 {attribute, "-9223372036854775808"});
+  }
+}
+
 TEST(OnnxModel, InputsAreCompared) {
   const OnnxModel model = one_node("Relu").model();
   EXPECT_EQ(usage_error([&] { model(Tensors{}); }), "takes 1 inputs, got 0");

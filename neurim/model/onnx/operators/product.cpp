@@ -311,7 +311,7 @@ OnnxValues conv_integer_rule(const OnnxCall& call) {
 /// it gives the size that they say.
 std::vector<std::int64_t> transposed_ends(const OnnxCall& call, const Shape& x, OnnxWindow& window) {
   const std::size_t axes = window.axes();
-  std::vector<std::int64_t> more = each_of(call, "output_padding", axes, 0), sizes = call.integers("output_shape");
+  std::vector<std::int64_t> more = each_of(call, "output_padding", axes, 0), sizes = numbers_of(call, "output_shape");
   if (sizes.size() == axes + 2) sizes.erase(sizes.begin(), sizes.begin() + 2);  // with (N,C), as some files have it
   require(sizes.empty() || sizes.size() == axes, "output_shape has ", sizes.size(), " numbers, where ", axes,
           " are wanted");

@@ -24,10 +24,22 @@ struct OnnxWindow {
   bool automatic() const { return auto_pad != "NOTSET"; }  ///< whether sizes say the padding
 };
 
+/// The most that a number of a window may be: products of two of them fit into 64 bits.
+inline constexpr std::int64_t kMostOfWindow = std::numeric_limits<std::int32_t>::max();
+
+/// The numbers of an attribute, none of which is above kMostOfWindow or below its negative.
+inline std::vector<std::int64_t> numbers_of(const OnnxCall& call, std::string_view attribute) {
+  std::vector<std::int64_t> all = call.integers(attribute);
+  for (const std::int64_t number : all)
+    require(number >= -kMostOfWindow && number <= kMostOfWindow, attribute, " has ", number, ", where numbers up to ",
+            kMostOfWindow, " are wanted");
+  return all;
+}
+
 /// Numbers, one for each axis; `otherwise` for each where the attribute is missing.
 inline std::vector<std::int64_t> each_of(const OnnxCall& call, std::string_view attribute, std::size_t count,
                                          std::int64_t otherwise) {
-  std::vector<std::int64_t> all = call.integers(attribute);
+  std::vector<std::int64_t> all = numbers_of(call, attribute);
   if (all.empty()) all.assign(count, otherwise);
   require(all.size() == count, attribute, " has ", all.size(), " numbers, where ", count, " are wanted");
   return all;
@@ -48,12 +60,10 @@ inline OnnxWindow window_of(const OnnxCall& call, const Shape& x, std::vector<st
   window.strides = each_of(call, "strides", axes, 1);
   window.dilations = each_of(call, "dilations", axes, 1);
   window.pads = each_of(call, "pads", 2 * axes, 0);
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // products of two of them fit
   for (const std::vector<std::int64_t>* list : {&window.kernel, &window.strides, &window.dilations})
     for (const std::int64_t number : *list)
-      require(number > 0 && number <= kMost, "kernel_shape, strides or dilations have ", number,
-              ", where positive numbers up to ", kMost, " are wanted");
-  for (const std::int64_t pad : window.pads) require(pad >= -kMost && pad <= kMost, "pads have ", pad);
+      require(number > 0 && number <= kMostOfWindow, "kernel_shape, strides or dilations have ", number,
+              ", where positive numbers up to ", kMostOfWindow, " are wanted");
   window.auto_pad = call.word("auto_pad", "NOTSET");
   if (window.auto_pad.empty()) window.auto_pad = "NOTSET";
   for (const std::string_view known : {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"})
