@@ -27,12 +27,12 @@ class Sequence {
  public:
   /// `from`: where its labels begin.
   Sequence(std::span<const View> in, std::int64_t blank, std::int64_t n, std::int64_t from)
-      : log_probs_(in[0]), n_(n), steps_(integer(in[2], n)), states_{blank} {
+      : log_probs_(in[0]), n_(n), steps_(in[2].integer(n)), states_{blank} {
     const std::int64_t room = in[1].shape().rank() == 2 ? in[1].shape()[1] : Dim(in[1].numel() - from);
-    const std::int64_t labels = integer(in[3], n);
+    const std::int64_t labels = in[3].integer(n);
     fits_ = steps_ >= 0 && steps_ <= log_probs_.shape()[0] && labels >= 0 && labels <= room;
     for (std::int64_t i = 0; fits_ && i < labels; ++i) {
-      const std::int64_t label = integer(in[1], from + i);
+      const std::int64_t label = in[1].integer(from + i);
       fits_ = label >= 0 && label < log_probs_.shape()[2] && label != blank;
       states_.insert(states_.end(), {label, blank});
     }
@@ -87,10 +87,6 @@ class Sequence {
   }
 
  private:
-  static std::int64_t integer(const View& view, std::int64_t i) {
-    return static_cast<const std::int64_t*>(view.data)[i];
-  }
-
   const View& log_probs_;
   std::int64_t n_, steps_;
   std::vector<std::int64_t> states_;

@@ -76,7 +76,7 @@ void roi_align_body(const Op& op, std::span<const View> in, std::span<const View
   const Shape& shape = in[0].shape();
   const std::int64_t channels = shape[1], plane = shape[2] * shape[3], bins = options.height * options.width;
   for (std::int64_t box = 0; box < out[0].shape()[0]; ++box) {
-    const auto image = static_cast<std::int64_t>(in[2][box]);
+    const auto image = in[2].integer(box);
     if (image < 0 || image >= shape[0] || plane == 0) {
       status |= kStatusIndexOutOfRange;
       return;

@@ -130,7 +130,7 @@ struct Gathering {
     const std::int64_t count = indices.numel();
     for (std::int64_t i = 0; i < outer; ++i)
       for (std::int64_t j = 0; j < count; ++j) {
-        std::int64_t index = static_cast<std::int64_t>(indices[j]);
+        std::int64_t index = indices.integer(j);
         if (index < 0) index += size;
         const bool inside = index >= 0 && index < size;
         if (!inside) status |= kStatusIndexOutOfRange;
@@ -161,7 +161,7 @@ void one_hot_body(const Op&, std::span<const View> in, std::span<const View> out
   const std::int64_t classes = out[0].shape()[-1];
   zero(out[0]);
   for (std::int64_t i = 0; i < in[0].numel(); ++i) {
-    const std::int64_t index = static_cast<std::int64_t>(in[0][i]);
+    const std::int64_t index = in[0].integer(i);
     if (index >= 0 && index < classes)
       out[0].set(i * classes + index, 1);
     else

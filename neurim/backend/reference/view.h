@@ -16,6 +16,8 @@ struct View {
   const Shape& shape() const { return type.shape; }
   std::int64_t numel() const { return type.shape.numel(); }
   double operator[](std::int64_t i) const;
+  /// The same as a whole number, exact for i64; others are truncated towards zero, out of range its end, and NaN is 0.
+  std::int64_t integer(std::int64_t i) const;
   void set(std::int64_t i, double value) const;
   /// All of them at once: several times as fast where each is read often.
   std::vector<double> values() const;

@@ -56,6 +56,16 @@ void View::set(std::int64_t i, double value) const {
   }
 }
 
+std::int64_t View::integer(std::int64_t i) const {
+  if (type.dtype == DType::i64) return static_cast<const std::int64_t*>(data)[i];
+  constexpr double kEnd = 0x1p63;
+  const double value = (*this)[i];
+  if (std::isnan(value)) return 0;
+  if (value >= kEnd) return std::numeric_limits<std::int64_t>::max();
+  if (value < -kEnd) return std::numeric_limits<std::int64_t>::min();
+  return static_cast<std::int64_t>(value);
+}
+
 std::vector<double> View::values() const {
   std::vector<double> all(static_cast<std::size_t>(numel()));
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = (*this)[static_cast<std::int64_t>(i)];
