@@ -10,8 +10,7 @@ namespace neurim::cli {
 
 inline constexpr const char* kViewsOfImages =
     "answer by the mean probabilities of several views of an image: hflip, its mirror image too; 5crop, its corners "
-    "and "
-    "centre; or both";
+    "and centre; or both";
 
 /// Unset options keep the value of training.
 struct InputOptions {

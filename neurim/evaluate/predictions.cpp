@@ -48,8 +48,6 @@ void Predictions::add(std::int64_t sample, const std::string& name, std::span<co
                       .loss = Probabilities::loss(probability)});
 }
 
-std::span<const float> Predictions::probabilities_of(std::size_t place) const { return probabilities_.row(place); }
-
 std::vector<std::size_t> Predictions::mistakes() const {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < samples_.size(); ++i)
@@ -91,7 +89,7 @@ std::string predictions_csv(const Predictions& predictions) {
     const Prediction& one = predictions.samples()[i];
     out += text(answer_fields(predictions, one), ',', one.right() ? 1 : 0);
     if (all)
-      for (const float p : predictions.probabilities_of(i)) append(out, ','), append(out, static_cast<double>(p));
+      for (const float p : predictions.probabilities().row(i)) append(out, ','), append(out, static_cast<double>(p));
     out += '\n';
   }
   return out;

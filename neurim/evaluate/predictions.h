@@ -37,7 +37,6 @@ class Predictions {
   const std::vector<std::string>& class_names() const { return names_; }  ///< as constructed
   const std::vector<Prediction>& samples() const { return samples_; }     ///< in the order of add
   const Probabilities& probabilities() const { return probabilities_; }   ///< of all classes
-  std::span<const float> probabilities_of(std::size_t place) const;       ///< of the sample at this place
 
   /// The places of the wrong answers, by falling loss; of equal ones in their order.
   std::vector<std::size_t> mistakes() const;

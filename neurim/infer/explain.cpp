@@ -10,6 +10,7 @@
 #include "neurim/compile/plan.h"
 #include "neurim/data/transform.h"
 #include "neurim/evaluate/canvas.h"
+#include "neurim/evaluate/multi_label.h"
 #include "neurim/graph/trace.h"
 #include "neurim/graph/value.h"
 #include "neurim/infer/behind.h"
@@ -17,6 +18,7 @@
 #include "neurim/ops/mul.h"
 #include "neurim/ops/softmax.h"
 #include "neurim/ops/sum.h"
+#include "neurim/train/batch_image.h"
 
 namespace neurim {
 
@@ -143,7 +145,7 @@ struct Explainer::State {
   std::vector<double> ask(const std::vector<float>& values, std::int64_t images) {
     std::vector<double> shares = answer({batch(values, images)})[0].values<double>();
     if (config.multi_label())
-      for (double& share : shares) share = 1 / (1 + std::exp(-share));
+      for (double& share : shares) share = probability_of(static_cast<float>(share));
     return shares;
   }
 
@@ -267,20 +269,10 @@ Explanation Explainer::explain(const fs::path& image, Explaining way, std::optio
 
 Thumbnail Explainer::input(std::vector<std::string> caption) const {
   const State& s = *state_;
-  Thumbnail out{.rgb = std::vector<std::uint8_t>(s.plane() * 3),
-                .height = s.height(),
-                .width = s.width(),
-                .caption = std::move(caption)};
-  for (std::size_t c = 0; c < 3; ++c) {
-    const std::size_t channel = s.channels() >= 3 ? c : 0;
-    const auto of = [&](const std::vector<double>& list) { return list.size() == 1 ? list[0] : list[channel]; };
-    for (std::size_t p = 0; p < s.plane(); ++p)
-      out.rgb[p * 3 + c] = static_cast<std::uint8_t>(std::clamp<long>(
-          std::lround((s.image[channel * s.plane() + p] * of(s.config.preprocess.std) + of(s.config.preprocess.mean)) *
-                      255),
-          0, 255));
-  }
-  return out;
+  return {.rgb = shown_pixels(s.image, s.config.preprocess),
+          .height = s.height(),
+          .width = s.width(),
+          .caption = std::move(caption)};
 }
 
 Thumbnail Explainer::overlay(const Explanation& explanation, std::vector<std::string> caption) const {

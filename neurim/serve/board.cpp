@@ -48,13 +48,15 @@ bool is_local(std::string host) {
   return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
 }
 
+/// The reply with the headers that every one has, and the policy of pages unless it has one of its own.
 HttpReply secured(HttpReply reply) {
-  reply.headers.insert(reply.headers.end(),
-                       {{"Content-Security-Policy",
-                         "default-src 'self'; img-src 'self' data:; style-src 'self'; frame-ancestors 'none'"},
-                        {"X-Content-Type-Options", "nosniff"},
-                        {"Referrer-Policy", "no-referrer"},
-                        {"Cache-Control", "no-store"}});
+  const std::string policy = "Content-Security-Policy";
+  if (std::none_of(reply.headers.begin(), reply.headers.end(), [&](const auto& one) { return one.first == policy; }))
+    reply.headers.emplace_back(policy,
+                               "default-src 'self'; img-src 'self' data:; style-src 'self'; frame-ancestors 'none'");
+  reply.headers.insert(
+      reply.headers.end(),
+      {{"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"}, {"Cache-Control", "no-store"}});
   return reply;
 }
 
@@ -247,15 +249,7 @@ HttpReply Board::answer(const HttpRequest& request) {
   const bool known = (cookie != request.cookies.end() && same_token(cookie->second, state_->token)) ||
                      (bearer.starts_with("Bearer ") && same_token(bearer.substr(7), state_->token));
   if (!known) return secured(refusal(401, "open the address with ?token= that `neurim board` printed"));
-  const HttpReply reply = state_->route(request);
-  const bool own_policy = std::any_of(reply.headers.begin(), reply.headers.end(),
-                                      [](const auto& one) { return one.first == "Content-Security-Policy"; });
-  if (!own_policy) return secured(reply);
-  HttpReply framed = reply;
-  framed.headers.insert(
-      framed.headers.end(),
-      {{"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"}, {"Cache-Control", "no-store"}});
-  return framed;
+  return secured(state_->route(request));
 }
 
 }  // namespace neurim

@@ -9,11 +9,24 @@
 
 namespace neurim {
 
+std::vector<std::uint8_t> shown_pixels(std::span<const float> image, const Preprocess& preprocess) {
+  const auto of = [](const std::vector<double>& list, std::size_t c) { return list.size() == 1 ? list[0] : list[c]; };
+  const std::size_t plane = image.size() / static_cast<std::size_t>(preprocess.channels);
+  std::vector<std::uint8_t> rgb(plane * 3);
+  for (std::size_t c = 0; c < 3; ++c) {
+    const std::size_t channel = preprocess.channels >= 3 ? c : 0;
+    const double mean = of(preprocess.mean, channel), std = of(preprocess.std, channel);
+    for (std::size_t p = 0; p < plane; ++p)
+      rgb[p * 3 + c] = static_cast<std::uint8_t>(
+          std::clamp<long>(std::lround((image[channel * plane + p] * std + mean) * 255), 0, 255));
+  }
+  return rgb;
+}
+
 std::string batch_image(const Batch& batch, const Preprocess& preprocess, const std::vector<std::string>& class_names,
                         const MixedIn& mixed) {
   constexpr int kMost = 32, kColumns = 8, kCell = 160;
-  const std::size_t plane = preprocess.height * preprocess.width;
-  const auto of = [](const std::vector<double>& list, std::size_t c) { return list.size() == 1 ? list[0] : list[c]; };
+  const std::size_t values = preprocess.size().values();
   const auto share_of = [&](std::size_t i, std::size_t c) {
     if (!batch.targets.empty()) return static_cast<double>(batch.targets[i * class_names.size() + c]);
     const auto is = [&](std::int64_t label) { return static_cast<std::size_t>(label) == c ? 1.0 : 0.0; };
@@ -33,19 +46,10 @@ std::string batch_image(const Batch& batch, const Preprocess& preprocess, const 
   };
   std::vector<Thumbnail> images;
   for (std::size_t i = 0; i < static_cast<std::size_t>(std::min(batch.size, kMost)); ++i) {
-    Thumbnail image{.rgb = std::vector<std::uint8_t>(plane * 3),
-                    .height = preprocess.height,
-                    .width = preprocess.width,
-                    .caption = labels_of(i)};
-    for (std::size_t c = 0; c < 3; ++c) {
-      const std::size_t channel = preprocess.channels >= 3 ? c : 0;
-      const float* values = batch.images.data() + (i * static_cast<std::size_t>(preprocess.channels) + channel) * plane;
-      const double mean = of(preprocess.mean, channel), std = of(preprocess.std, channel);
-      for (std::size_t p = 0; p < plane; ++p)
-        image.rgb[p * 3 + c] = static_cast<std::uint8_t>(
-            std::clamp<long>(std::lround((values[p] * std + mean) * 255), 0, 255));
-    }
-    images.push_back(std::move(image));
+    images.push_back({.rgb = shown_pixels(batch.images.subspan(i * values, values), preprocess),
+                      .height = preprocess.height,
+                      .width = preprocess.width,
+                      .caption = labels_of(i)});
   }
   return contact_sheet(images, kColumns, kCell);
 }

@@ -14,6 +14,10 @@ struct MixedIn {
   std::span<const std::int64_t> labels{};
 };
 
+/// The pixels (height x width x 3) of an image as a model gets it, with normalization undone; of images without three
+/// channels the first is all of them.
+std::vector<std::uint8_t> shown_pixels(std::span<const float> image, const Preprocess& preprocess);
+
 /// A JPEG of the first images of a batch as the model sees them, with normalization undone, and their classes, with
 /// shares where images are mixed.
 std::string batch_image(const Batch& batch, const Preprocess& preprocess, const std::vector<std::string>& class_names,

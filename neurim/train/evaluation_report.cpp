@@ -59,9 +59,9 @@ std::vector<std::size_t> of_most_confused(const Evaluation& evaluation, const Pr
 
 /// A chart by the name of its files.
 struct NamedChart {
-  std::string name, shows;
-  Canvas canvas;
-  bool outlines = true;  // whether an SVG of it is of reasonable size
+  NamedChart(std::string file, std::string said, const Canvas& canvas)
+      : name(std::move(file)), shows(std::move(said)), png(canvas.png()), svg(canvas.svg()) {}
+  std::string name, shows, png, svg;
 };
 
 std::vector<NamedChart> charts_of(const Evaluation& evaluation, const Predictions& predictions,
@@ -69,15 +69,15 @@ std::vector<NamedChart> charts_of(const Evaluation& evaluation, const Prediction
   const std::vector<std::string>& names = evaluation.class_names();
   const Probabilities& p = predictions.probabilities();
   std::vector<NamedChart> charts;
-  charts.push_back({"confusion_matrix", "Confusion matrix; confusion_matrix.csv has the numbers",
-                    confusion_chart(evaluation, Cells::counts, what)});
-  charts.push_back({"confusion_matrix_normalized", "Confusion matrix, rows in percent",
-                    confusion_chart(evaluation, Cells::shares, what)});
-  charts.push_back({"class_scores", "Precision, recall and F1 of classes; per_class.csv has the numbers",
-                    class_scores_chart(evaluation, what)});
-  charts.push_back({"roc", "ROC curves", roc_chart(p, names, what)});
-  charts.push_back({"precision_recall", "Curves of precision over recall", precision_recall_chart(p, names, what)});
-  charts.push_back({"reliability", "Accuracy of answers over their confidence", reliability_chart(p, what)});
+  charts.emplace_back("confusion_matrix", "Confusion matrix; confusion_matrix.csv has the numbers",
+                      confusion_chart(evaluation, Cells::counts, what));
+  charts.emplace_back("confusion_matrix_normalized", "Confusion matrix, rows in percent",
+                      confusion_chart(evaluation, Cells::shares, what));
+  charts.emplace_back("class_scores", "Precision, recall and F1 of classes; per_class.csv has the numbers",
+                      class_scores_chart(evaluation, what));
+  charts.emplace_back("roc", "ROC curves", roc_chart(p, names, what));
+  charts.emplace_back("precision_recall", "Curves of precision over recall", precision_recall_chart(p, names, what));
+  charts.emplace_back("reliability", "Accuracy of answers over their confidence", reliability_chart(p, what));
   return charts;
 }
 
@@ -150,7 +150,7 @@ std::string page_of(const Evaluation& evaluation, const Predictions& predictions
              {"metric", "value"}, rows, 1);
   const auto draw = [&](std::string_view name) {
     for (const NamedChart& chart : charts)
-      if (chart.name == name) page.image("image/png", chart.canvas.png(), chart.shows);
+      if (chart.name == name) page.image("image/png", chart.png, chart.shows);
   };
   page.section("Classes");
   draw("class_scores");
@@ -197,8 +197,8 @@ void write_evaluation(const Evaluation& evaluation, const Predictions& predictio
   if (!extras.corrupted.empty()) write_file(folder / "corruptions.csv", corruptions_csv(extras.corrupted));
   const std::vector<NamedChart> charts = charts_of(evaluation, predictions, subject.line());
   for (const NamedChart& chart : charts) {
-    write_file(folder / (chart.name + ".png"), chart.canvas.png());
-    write_file(folder / (chart.name + ".svg"), chart.canvas.svg());
+    write_file(folder / (chart.name + ".png"), chart.png);
+    write_file(folder / (chart.name + ".svg"), chart.svg);
   }
   const Sheets sheets{sheet_of(predictions, worst(predictions, 64), dataset, subject.split),
                       sheet_of(predictions, of_most_confused(evaluation, predictions), dataset, subject.split)};

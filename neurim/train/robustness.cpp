@@ -40,8 +40,6 @@ std::vector<Corrupted> with_corruptions(const Model& model, const Dataset& datas
       out.push_back({.kind = corruption.kind,
                      .severity = severity,
                      .changed = changed,
-                     .samples = evaluation->samples(),
-                     .right = evaluation->correct(),
                      .accuracy = evaluation->accuracy(),
                      .interval = evaluation->accuracy_interval()});
     }

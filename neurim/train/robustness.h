@@ -12,7 +12,6 @@ struct Corrupted {
   std::string kind;     ///< noise, blur, jpeg, rotation or darkness
   int severity = 0;     ///< 1 to 5
   std::string changed;  ///< what was done to each image, as an entry of augment=
-  std::int64_t samples = 0, right = 0;
   double accuracy = 0;
   Interval interval;  ///< wilson's
 };
