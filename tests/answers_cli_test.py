@@ -108,6 +108,11 @@ class Answers(TrainedRun):
         self.assertEqual(tensors(weights), before)
         again = loss("calibrate=true")
         self.assertAlmostEqual(again["log_loss"]["value"], fitted["log_loss"]["value"], 4)
+        # The reject threshold is one of the probabilities as they are now.
+        said = [json.loads(line) for line in self.ok("val", run, "name=c", "exist_ok=true", "reject=auto", "--json").stdout.splitlines()]
+        threshold = next(event["threshold"] for event in said if event["event"] == "reject")
+        sure = sorted((float(row["confidence"]) for row in rows_of(run / "reports" / "c" / "predictions.csv") if row["correct"] == "1"), reverse=True)
+        self.assertAlmostEqual(threshold, sure[math.ceil(0.95 * len(sure)) - 1], 3)
         image = self.root / "data" / "val" / "middle" / "0.png"
         native = json.loads(self.ok("predict", run, image, "--json").stdout.splitlines()[0])["predictions"][0]["prob"]
         for kind in ("onnx", "neurim"):

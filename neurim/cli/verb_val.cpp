@@ -274,7 +274,8 @@ class Val {
       write_evaluation(result.evaluation, result.predictions, result.headline, dataset,
                        {checkpoint_.path.string(), options_.data, part_}, result.extras, folder);
     });
-    if (o_.calibrate) save_temperature(checkpoint_, result.temperature);
+    if (o_.calibrate)
+      save_temperature(checkpoint_, result.temperature, result.evaluation.reject_threshold(options_.reject_keep));
     return 0;
   }
 

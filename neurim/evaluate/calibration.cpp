@@ -72,4 +72,14 @@ Predictions tempered(const Predictions& predictions, double temperature) {
   return out;
 }
 
+Evaluation evaluation_of(const Predictions& predictions) {
+  Evaluation out(predictions.class_names());
+  for (std::size_t i = 0; i < predictions.samples().size(); ++i) {
+    const std::vector<double> exact = logits_of(predictions.probabilities().row(i));
+    const std::vector<float> logits(exact.begin(), exact.end());
+    out.add(logits, {&predictions.samples()[i].label, 1});
+  }
+  return out;
+}
+
 }  // namespace neurim

@@ -1,5 +1,6 @@
 // Probabilities that are as sure as they are right.
 #pragma once
+#include "neurim/evaluate/evaluation.h"
 #include "neurim/evaluate/predictions.h"
 
 namespace neurim {
@@ -11,5 +12,8 @@ double fitted_temperature(const Predictions& predictions);
 
 /// What the predictions are where logits are divided by `temperature`.
 Predictions tempered(const Predictions& predictions, double temperature);
+
+/// The predictions as an evaluation, whose confidences are theirs; without a loss.
+Evaluation evaluation_of(const Predictions& predictions);
 
 }  // namespace neurim

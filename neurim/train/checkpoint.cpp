@@ -353,12 +353,14 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
   return {file, *weights.config, std::move(model), std::move(report.notes)};
 }
 
-void save_temperature(const Checkpoint& checkpoint, double temperature) {
+void save_temperature(const Checkpoint& checkpoint, double temperature, double reject_threshold) {
   Metadata metadata = read_state_dict(checkpoint.path).metadata;
   if (!metadata.count("neurim") || is_function(metadata))
     fail(Fault::usage, checkpoint.path.string(),
          ": is no file of weights that Neurim wrote, and keeps no temperature; calibrate the run");
   metadata["temperature"] = text(temperature);
+  if (metadata.count("reject_threshold") && !std::isnan(reject_threshold))
+    metadata["reject_threshold"] = text(reject_threshold);
   for (const char* sum : {"xxh64_header", "xxh64_data"}) metadata.erase(sum);  // which are written anew
   Model model = checkpoint.model;
   save_model(model, checkpoint.path, metadata);

@@ -58,14 +58,17 @@ ImageEvaluation evaluate_images(const Checkpoint& checkpoint, const Dataset& dat
     out.evaluation = *validation.run(watch, &out.predictions);
     out.unreadable = validation.bad();
   }
-  if (o.allow_subset) out.evaluation.leave_out_empty();
   if (o.calibrate) {
     const double temperature = fitted_temperature(out.predictions);
     Predictions after = tempered(out.predictions, temperature);
     out.calibration_note = calibration_note(temperature, out.predictions.probabilities(), after.probabilities());
     out.predictions = std::move(after);
+    const double loss = out.evaluation.loss();
+    out.evaluation = evaluation_of(out.predictions);  // with confidences that are as sure now
+    out.evaluation.add_loss(loss, out.evaluation.samples());
     out.temperature *= temperature;
   }
+  if (o.allow_subset) out.evaluation.leave_out_empty();
   if (!o.slice_by.empty()) out.extras.slices = slices(out.predictions, o, dataset);
   if (o.corruptions)
     out.extras.corrupted = with_corruptions(checkpoint.model, dataset, split, o.preprocess, o.options, watch);
