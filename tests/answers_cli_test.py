@@ -76,6 +76,12 @@ class Answers(TrainedRun):
         self.assertEqual(evaluated, crops)
         rows = {row["file"]: float(row["confidence"]) for row in rows_of(self.report("views") / "predictions.csv")}
         said = shares("tta=hflip,5crop", "resize=crop")
+        threshold = (min(rows.values()) + max(rows.values())) / 2
+        events = [json.loads(line) for line in self.ok("val", self.folder, "tta=hflip,5crop", "resize=crop", "name=views", "exist_ok=true",
+                                                       f"reject={threshold}", "--json").stdout.splitlines()]
+        sure = [confidence >= threshold for confidence in rows.values()]
+        self.assertIn(True, sure)
+        self.assertAlmostEqual(next(event["coverage"] for event in events if event["event"] == "reject"), sum(sure) / len(sure), 12)
         for event, path in zip(said, sorted((self.root / "data" / "val" / "middle").iterdir(), key=lambda p: str(p))):
             self.assertAlmostEqual(max(event.values()), rows[str(path)], 4)
         self.refused(2, "there is no 'vflip'", "predict", self.folder, f"source={self.root}/data/val", "tta=vflip")
@@ -120,6 +126,8 @@ class Answers(TrainedRun):
             self.ok("export", run, f"format={kind}", f"output={exported}")
             other = json.loads(self.ok("predict", exported, image, "--json").stdout.splitlines()[0])["predictions"][0]["prob"]
             self.assertAlmostEqual(native, other, 5, kind)
+        refused = neurim("val", self.root / "calibrated.neurim", f"data={self.root}/data", "calibrate=true", f"project={self.root}/c", "--dry-run")
+        self.assertEqual((refused.returncode, "keeps no temperature" in refused.stderr), (2, True), refused)  # before the evaluation
         self.refused(2, "keeps no temperature", "val", self.root / "calibrated.neurim", f"data={self.root}/data", "calibrate=true", f"project={self.root}/c")
 
     def test_images_are_sorted_and_annotated(self):

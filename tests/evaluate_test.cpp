@@ -193,7 +193,7 @@ double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
 TEST(MultiLabel, AveragePrecisionByHand) {
   const MultiLabelEvaluation evaluation = multi_label_example();
-  const std::vector<double> precisions = evaluation.average_precision();
+  const std::vector<double> precisions = evaluation.areas().average_precision;
   // a: yes at ranks 1 and 3: (1/1 + 2/3) / 2. b: a tie of a yes and a no, then a yes: (1/2 + 2/3) / 2.
   EXPECT_DOUBLE_EQ(precisions[0], 5. / 6);
   EXPECT_DOUBLE_EQ(precisions[1], 7. / 12);
@@ -412,10 +412,11 @@ TEST(Intervals, OfMeansPairsAndDraws) {
   EXPECT_NEAR(mean.variance(), 12.666666666666666, 1e-9);
   EXPECT_NEAR(mean.interval().high - mean.mean(), 1.959963984540054 * std::sqrt(12.666666666666666 / 4), 1e-6);
   const Evaluation many = evaluation_of({{800, 200}, {100, 900}});
-  const Interval drawn = many.interval(&Evaluation::balanced_accuracy), known = many.accuracy_interval();
+  const Evaluation::Metric balanced[] = {&Evaluation::balanced_accuracy};
+  const Interval drawn = many.intervals(balanced)[0], known = many.accuracy_interval();
   EXPECT_NEAR(drawn.low, known.low, 0.004);
   EXPECT_NEAR(drawn.high, known.high, 0.004);
-  const Interval again = many.interval(&Evaluation::balanced_accuracy);
+  const Interval again = many.intervals(balanced)[0];
   EXPECT_EQ(drawn.low, again.low);
 }
 
@@ -436,8 +437,8 @@ TEST(Calibration, FindsTheTemperatureThatWasThere) {
   const double temperature = fitted_temperature(sure);
   EXPECT_NEAR(temperature, 2.5, 0.1);
   const Predictions honest = tempered(sure, temperature);
-  EXPECT_LT(honest.probabilities().calibration_error(), 0.015);
-  EXPECT_GT(sure.probabilities().calibration_error(), 0.1);
+  EXPECT_LT(honest.probabilities().calibration_error().mean(), 0.015);
+  EXPECT_GT(sure.probabilities().calibration_error().mean(), 0.1);
   EXPECT_NEAR(fitted_temperature(honest), 1, 1e-4);
   EXPECT_THROW(fitted_temperature(Predictions({"a", "b"})), Error);
 }

@@ -1,6 +1,7 @@
 """The command on images of several classes."""
 import csv
 import json
+import math
 import random
 import tempfile
 import unittest
@@ -96,6 +97,40 @@ class MultiLabel(unittest.TestCase):
         exported = (self.folder / "export" / "best.onnx").read_bytes()
         self.assertIn(json.dumps(card["neurim"]["thresholds"], separators=(",", ":")).encode(), exported)
         self.assertIn(b"multi-label", exported)
+
+    def test_the_files_of_val_agree(self):
+        run = neurim("val", self.folder, "--json", f"project={self.root}/runs", "name=files")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        report = self.root / "runs" / "files"
+        metrics = json.loads((report / "metrics.json").read_text())["metrics"]
+        with open(report / "predictions.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        card = json.loads((self.folder / "weights" / "model.json").read_text())
+        thresholds = dict(zip(card["label_names"], card["neurim"]["thresholds"]))
+        losses, wrong, hits, size = [], [], 0, 0
+        for row in rows:
+            truth = set(filter(None, row["labels"].split("|")))
+            p = {name: float(row[f"p:{name}"]) for name in thresholds}
+            said = {name for name in thresholds if p[name] >= thresholds[name]}
+            self.assertEqual(set(filter(None, row["predicted"].split("|"))), said)
+            self.assertEqual(row["correct"], str(int(said == truth)))
+            losses.append(-sum(math.log(p[name] if name in truth else 1 - p[name]) for name in p) / len(p))
+            self.assertAlmostEqual(float(row["loss"]), losses[-1], 6)
+            hits, size = hits + 2 * len(said & truth), size + len(said) + len(truth)
+            if said != truth:
+                wrong.append((-losses[-1], row["file"]))
+        self.assertAlmostEqual(metrics["f1_micro"]["value"], hits / size, 12)
+        self.assertAlmostEqual(metrics["exact_match"]["value"], 1 - len(wrong) / len(rows), 12)
+        self.assertEqual(metrics["map"]["value"], json.loads(run.stdout.splitlines()[-1])["map"])
+        for name, one in metrics.items():
+            self.assertTrue(one["low"] <= one["value"] <= one["high"], name)
+            self.assertLess(one["low"], one["high"])
+        with open(report / "mistakes.csv", newline="") as file:
+            self.assertEqual([row["file"] for row in csv.DictReader(file)], [file for _, file in sorted(wrong)])
+        page = (report / "report.html").read_text()
+        for chart in ("class_scores", "roc", "precision_recall"):
+            self.assertTrue((report / f"{chart}.png").is_file() and (report / f"{chart}.svg").is_file(), chart)
+        self.assertIn(f"{100 * metrics['map']['value']:.2f} %", page)
 
     def test_options_that_mean_something_else_here(self):
         for words, said in ((["sampler=balanced"], "one class an image"), (["monitor=top1"], "f1_micro"),

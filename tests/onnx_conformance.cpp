@@ -124,7 +124,7 @@ std::vector<std::string> columns(const std::string& line) {
   return all;
 }
 
-struct Score {
+struct Count {
   int passed = 0, planned = 0, all = 0;
 };
 
@@ -140,12 +140,12 @@ int main(int argc, char** argv) {
   initialize();
   const std::regex wanted(words.size() > 1 ? words[1] : "");
   std::ifstream manifest(fs::path(words[0]) / "MANIFEST.tsv");
-  std::map<std::string, Score> tiers;
+  std::map<std::string, Count> tiers;
   std::string line;
   for (std::getline(manifest, line); std::getline(manifest, line);) {
     const std::vector<std::string> row = columns(line);
     if (row.size() < 7 || !(std::regex_search(row[3], wanted) || std::regex_search(row[0], wanted))) continue;
-    Score& score = tiers[row[1]];
+    Count& score = tiers[row[1]];
     ++score.all;
     bool planned = false;
     std::string why;

@@ -2,6 +2,7 @@
 import csv
 import datetime
 import json
+import math
 import random
 import signal
 import struct
@@ -70,6 +71,7 @@ class Sequences(unittest.TestCase):
                          (before, before, [own / "results.csv"]))
 
     def test_val_gives_the_runs_figures(self):
+        written = []
         for trained, run in ((self.forecast, self.forecaster), (self.language, self.writer)):
             self.assertEqual(trained.returncode, 0, trained.stderr)
             evaluated = neurim("val", run, f"project={self.root}/val", "--json")
@@ -77,7 +79,32 @@ class Sequences(unittest.TestCase):
             before, after = (json.loads(run.stdout.splitlines()[-1]) for run in (trained, evaluated))
             for key in set(before) - {"run", "model", "validation"}:
                 self.assertEqual(before[key], after[key], key)
+            written.append(json.loads(Path(after["run"], "metrics.json").read_text())["metrics"])
         self.assertEqual((self.root / "val" / "val" / "forecasts.csv").read_text(), (self.forecaster / "forecasts.csv").read_text())
+        forecast, language = written
+        with open(self.forecaster / "forecasts.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        actual, said = ([float(row[key]) for row in rows] for key in ("actual", "forecast"))
+        errors = [abs(a - b) for a, b in zip(actual, said)]
+        with open(self.series, newline="") as file:
+            sold = [float(row["Sold"]) for row in csv.DictReader(file)]
+        trained_on = sold[:int(rows[0]["step"]) - 1]
+        scale = sum(abs(b - a) for a, b in zip(trained_on, trained_on[1:])) / (len(trained_on) - 1)
+        mean = sum(actual) / len(actual)
+        for key, value in (("mae", sum(errors) / len(errors)), ("rmse", math.sqrt(sum(e * e for e in errors) / len(errors))),
+                           ("mape", sum(e / abs(a) for e, a in zip(errors, actual)) / len(errors)),
+                           ("mase", sum(errors) / len(errors) / scale),
+                           ("r2", 1 - sum(e * e for e in errors) / sum((a - mean) ** 2 for a in actual))):
+            self.assertAlmostEqual(forecast[key]["value"], value, 9, key)
+            if key != "r2":
+                self.assertTrue(forecast[key]["low"] < value < forecast[key]["high"], key)
+        self.assertAlmostEqual(language["perplexity"]["value"], 2 ** language["bits_per_character"]["value"], 9)
+        self.assertTrue(language["perplexity"]["low"] < language["perplexity"]["value"] < language["perplexity"]["high"])
+        for run, metric in ((self.forecaster, "mae"), (self.writer, "val_loss")):
+            listed = json.loads(neurim("runs", run, "--json").stdout.splitlines()[0])
+            epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+            epochs = [one for one in epochs if one["event"] == "epoch"]
+            self.assertEqual((listed["monitor"], listed["value"]), (metric, min(one[metric] for one in epochs)))
         self.assertIn("has no sample", neurim("val", self.writer, "split=test").stderr)
         self.assertIn("'z'", neurim("val", self.writer, f"data={self.other('zoo')}").stderr)
 

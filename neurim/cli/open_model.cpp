@@ -84,6 +84,20 @@ std::vector<fs::path> files_of_model(const std::string& name, const Checkpoint& 
   return files;
 }
 
+TrainOptions options_of_training(const Checkpoint& checkpoint, std::span<const char* const> names,
+                                 const CommandLine& line) {
+  constexpr std::int64_t kBatch = 32;
+  TrainOptions options;
+  Options named;
+  options.visit(named);
+  named.read_yaml(checkpoint.config.options, text(checkpoint.path.string(), " (options)"));
+  for (const char* name : names)
+    if (const std::string value = line.options.find(name)->get(); value != kAuto) named.set(name, value);
+  if (!options.batch) options.batch = kBatch;
+  options.device = text(line.device());
+  return options;
+}
+
 void print_notes(const Checkpoint& checkpoint, Console& console) {
   for (const std::string& note : checkpoint.notes) console.print(text("note: ", checkpoint.path.string(), ": ", note));
 }

@@ -1,5 +1,7 @@
 // Opens models by the names that verbs take.
 #pragma once
+#include <span>
+
 #include "neurim/cli/command_line.h"
 #include "neurim/train/checkpoint.h"
 #include "neurim/train/console.h"
@@ -24,6 +26,11 @@ bool names_model(const std::string& word);
 /// All files that the name may refer to: itself and, for a checkpoint, every file next to its weights or in its run
 /// that a model is read from.
 std::vector<fs::path> files_of_model(const std::string& name, const Checkpoint& checkpoint);
+
+/// The options of the model's training, with those of `names` that the command was given in their place; 32 samples a
+/// batch where it had none.
+TrainOptions options_of_training(const Checkpoint& checkpoint, std::span<const char* const> names,
+                                 const CommandLine& line);
 
 /// Prints the choices that were made among several files, a line each.
 void print_notes(const Checkpoint& checkpoint, Console& console);

@@ -48,21 +48,21 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
     const ForecastData data{std::move(series), windows, sequence.target_column()};
     begin(data.windows);
     print_notes(data.notes(split), console);
-    if (end_dry_run) return end_dry_run(data.windows.size(split), true);
+    if (end_dry_run) return end_dry_run(data.windows.size(split));
     const ForecastEvaluation evaluation = *ForecastValidation(checkpoint.model, data, split, sequence.season, options)
                                                .run(watch);
     const Metrics metrics = metrics_of(evaluation, std_of(checkpoint.model, data.target));
-    console.print(metrics_line(metrics));
-    save(metrics, [&](const fs::path& folder) { write_file(folder / "forecasts.csv", forecasts_csv(evaluation)); });
+    save(metrics, headline_metrics(evaluation, data.naive_mae()),
+         [&](const fs::path& folder) { write_file(folder / "forecasts.csv", forecasts_csv(evaluation)); });
   } else {
     Corpus corpus = read_corpus(options.data, vocabulary_of(config));
     const Windows windows(std::ssize(corpus.characters), windowing, options.data);
     const LanguageData data{std::move(corpus), windows};
     begin(data.windows);
-    if (end_dry_run) return end_dry_run(data.windows.size(split), false);
-    const Metrics metrics = *LanguageValidation(checkpoint.model, data, split, options).run(watch);
-    console.print(metrics_line(metrics));
-    console.event(summary_json(metrics, {}, checkpoint.path));
+    if (end_dry_run) return end_dry_run(data.windows.size(split));
+    LanguageValidation validation(checkpoint.model, data, split, options);
+    const Metrics metrics = *validation.run(watch);
+    save(metrics, validation.headline(), {});
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "neurim/cli/command_line.h"
 #include "neurim/train/checkpoint.h"
@@ -10,14 +11,15 @@
 
 namespace neurim::cli {
 
-/// Calls `write` to fill the report's folder, and ends the command with the metrics.
-using SaveReport = std::function<void(const Metrics& metrics, const std::function<void(const fs::path&)>& write)>;
+/// Prints and saves the metrics; `write` puts more into the report's folder, if there is more.
+using SaveReport = std::function<void(const Metrics& metrics, const std::vector<HeadlineMetric>& headline,
+                                      const std::function<void(const fs::path&)>& write)>;
 
-/// Ends a dry run of val that would evaluate so many samples, and write a report or only print metrics.
-using DryRunOfVal = std::function<int(std::int64_t samples, bool report)>;
+/// Ends a dry run of val that would evaluate so many samples.
+using DryRunOfVal = std::function<int(std::int64_t samples)>;
 
-/// Evaluates the model on a split of the data in `options`, and saves a report if there is more than metrics. With
-/// `end_dry_run` it ends before evaluating.
+/// Evaluates the model on a split of the data in `options`, and saves a report. With `end_dry_run` it ends before
+/// evaluating.
 int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split, const DryRunOfVal& end_dry_run,
                  const SaveReport& save, Console& console);
 

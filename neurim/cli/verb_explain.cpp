@@ -3,13 +3,13 @@
 
 #include "neurim/cli/open_data.h"
 #include "neurim/cli/open_model.h"
+#include "neurim/cli/report_folder.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/data/augmentations/augmentations.h"
 #include "neurim/data/sources/image_list.h"
 #include "neurim/data/sources/parts.h"
 #include "neurim/infer/explain.h"
 #include "neurim/neurim.h"
-#include "neurim/train/run_folder.h"
 #include "neurim/weights/npy.h"
 
 namespace neurim::cli {
@@ -46,8 +46,9 @@ int verb_explain(const Words& words) {
        {"neurim explain runs/classify/train photo.jpg", "neurim explain runs/classify/train photos method=all",
         "neurim explain runs/classify/train photo.jpg class=cat method=occlusion save_npy=true"},
        &more});
-  std::string model, arch, source, method = "gradcam", label = kAuto, project = kAuto, run_name = "explain";
-  bool save_npy = false, exist_ok = false;
+  std::string model, arch, source, method = "gradcam", label = kAuto;
+  ReportFolder report("explain");
+  bool save_npy = false;
   std::optional<std::int64_t> threads;
   line.options("model", model, "run folder, model folder, weights, function or ONNX file", {"m"});
   line.options("arch", arch, kArchOfWeights);
@@ -55,9 +56,7 @@ int verb_explain(const Words& words) {
   line.options("method", method, "gradcam, layercam, integrated_gradients, occlusion, several with commas, or all");
   line.options("class", label, "which class to explain: its name or number; auto: the likeliest of each image");
   line.options("save_npy", save_npy, "write the heat maps as .npy too, (height, width) in [0, 1]");
-  line.options("project", project, "folder of the reports; auto: reports in the run, or runs/classify and such");
-  line.options("name", run_name, "name of the folder; a number is added where it exists");
-  line.options("exist_ok", exist_ok, "write into an existing folder");
+  report.visit(line);
   line.options("threads", threads, "compute threads");
   line.add_device();
   if (!line.parse(words)) return 0;
@@ -77,14 +76,12 @@ int verb_explain(const Words& words) {
   images.add(source);
   for (const std::string& further : more) images.add(further);
   print_notes(images.notes(), console);
-  if (project == kAuto) project = reports_of_weights(checkpoint.path, checkpoint.config.task()).string();
+  report.settle(checkpoint);
   if (line.dry_run())
     return line.end_dry_run(
-        console,
-        text("explain ", plural(std::ssize(images.files()), "image"), " in ",
-             run_folder_to_make(project, run_name, exist_ok).string()),
-        {{"pictures", images.files().size()}, {"run", run_folder_to_make(project, run_name, exist_ok).string()}});
-  const fs::path folder = make_run_folder(project, run_name, exist_ok);
+        console, text("explain ", plural(std::ssize(images.files()), "image"), " in ", report.to_make().string()),
+        {{"pictures", images.files().size()}, {"run", report.to_make().string()}});
+  const fs::path folder = report.make();
   std::set<std::string> taken;
   for (std::size_t i = 0; i < images.files().size(); ++i) {
     std::vector<Thumbnail> shown;

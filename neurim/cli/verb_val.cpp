@@ -4,6 +4,7 @@
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/open_data.h"
 #include "neurim/cli/open_model.h"
+#include "neurim/cli/report_folder.h"
 #include "neurim/cli/sequence_verbs.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
@@ -19,7 +20,7 @@ namespace neurim::cli {
 
 namespace {
 
-constexpr std::int64_t kBatch = 32;  // for weights without training options
+constexpr const char* kOfTraining[] = {"batch", "split_seed", "max_bad", "workers", "loader", "threads"};
 
 /// Prints which classes have no image in the split. Throws Error(data) if data other than those of training lack
 /// classes altogether, unless `allow_subset`.
@@ -48,11 +49,11 @@ void check_classes(const Dataset& dataset, Split split, const std::string& data,
 }
 
 struct ValOptions {
-  std::string model, arch, data, classes, split = "val", reject = "none", project = "auto", run_name = "auto",
-                                          tta = "none", slice_by;
+  std::string model, arch, data, classes, split = "val", reject = "none", tta = "none", slice_by;
+  ReportFolder report{kAuto};
   TrainOptions training;  ///< the options of training that this verb takes too are declared here
   InputOptions input;
-  bool exist_ok = false, allow_subset = false, calibrate = false, corruptions = false;
+  bool allow_subset = false, calibrate = false, corruptions = false;
 
   void visit(CommandLine& line) {
     Options named;
@@ -92,10 +93,7 @@ struct ValOptions {
     of_training("loader");
     of_training("threads");
     line.options.topic("output");
-    line.options("project", project,
-                 "folder of the reports; auto: reports in the run, or of other weights in runs/classify and such");
-    line.options("name", run_name, "name of the report's folder, auto: the split; a number is added where it exists");
-    line.options("exist_ok", exist_ok, "write into an existing folder");
+    report.visit(line, ", auto: the split");
     line.add_device();
     line.add_precision();
   }
@@ -123,9 +121,15 @@ class Val {
         {"reject", "imgsz", "resize", "crop_pct", "interpolation", "decode", "tta", "calibrate", "slice_by",
          "corruptions", "classes", "allow_subset", "workers", "loader", "max_bad", "split_seed", "precision"},
         checkpoint_);
-    const auto end = [&](std::int64_t samples, bool writes) { return end_dry_run(samples, writes); };
-    const auto save_report = [&](const Metrics& metrics, const std::function<void(const fs::path&)>& write) {
-      save(metrics, write);
+    const auto end = [&](std::int64_t samples) { return end_dry_run(samples); };
+    const auto save_report = [&](const Metrics& metrics, const std::vector<HeadlineMetric>& headline,
+                                 const std::function<void(const fs::path&)>& write) {
+      print_headline(headline);
+      console_.print(metrics_line(metrics));
+      save(metrics, [&](const fs::path& folder) {
+        if (write) write(folder);
+        write_metrics(names_of(metrics.task).task, subject(), metrics.samples, {}, headline, folder);
+      });
     };
     return val_sequence(checkpoint_, options_, part_, line_.dry_run() ? DryRunOfVal(end) : DryRunOfVal(), save_report,
                         console_);
@@ -134,25 +138,16 @@ class Val {
  private:
   /// Reads the options of training, replaces those that were given, and finds the report's folder.
   void read_training() {
-    Options named;
-    options_.visit(named);
-    named.read_yaml(checkpoint_.config.options, text(checkpoint_.path.string(), " (options)"));
+    options_ = options_of_training(checkpoint_, kOfTraining, line_);
     of_training_ = o_.data.empty() || o_.data == options_.data;
     if (!o_.data.empty()) options_.data = o_.data;
-    for (const char* name : {"batch", "split_seed", "max_bad", "workers", "loader", "threads"})
-      if (const std::string value = line_.options.find(name)->get(); value != kAuto) named.set(name, value);
-    if (!options_.batch) options_.batch = kBatch;
-    options_.device = text(line_.device());
     if (line_.dry_run()) options_ = options_.without_files();
     require(!options_.data.empty(), "data is missing; give what to evaluate by: data=PATH");
-    const TaskKind task = checkpoint_.config.task();
-    if (o_.project == "auto") o_.project = reports_of_weights(checkpoint_.path, task).string();
-    if (o_.run_name == "auto") o_.run_name = o_.split;
-    options_.project = o_.project;
-    options_.name = o_.run_name;
+    o_.report.settle(checkpoint_, o_.split);
+    options_.project = o_.report.project();
+    options_.name = o_.report.name();
     options_.check();
-    if (task != TaskKind::language)  // reports a wrong one before the work
-      check_data_apart(options_.data, run_folder_to_make(o_.project, o_.run_name, o_.exist_ok));
+    check_data_apart(options_.data, o_.report.to_make());
     if (o_.data.empty()) check_remembered_data(options_.data, checkpoint_.path, "give data=PATH");
     if (options_.threads) set_threads(*options_.threads);
   }
@@ -161,12 +156,11 @@ class Val {
   void save(const Metrics& metrics, const std::function<void(const fs::path&)>& write) {
     fs::path folder;
     try {
-      folder = make_run_folder(o_.project, o_.run_name, o_.exist_ok);
+      folder = o_.report.make();
       write(folder);
-      if (metrics.task != TaskKind::classify) write_metrics(metrics, folder);
     } catch (...) {
       std::error_code ignored;
-      if (!o_.exist_ok && !folder.empty()) fs::remove(folder, ignored);  // only if it is empty
+      if (!o_.report.exist_ok() && !folder.empty()) fs::remove(folder, ignored);  // only if it is empty
       console_.event(summary_json(metrics, {}, checkpoint_.path));
       throw;
     }
@@ -174,26 +168,12 @@ class Val {
     console_.event(summary_json(metrics, folder, checkpoint_.path));
   }
 
-  /// metrics.json of tasks that have no more to say.
-  void write_metrics(const Metrics& metrics, const fs::path& folder) const {
-    const TaskNames& names = names_of(metrics.task);
-    JsonObject values;
-    for (const NamedMetric& one : names.metrics) values.add(one.name, JsonObject{{"value", metrics.*one.value}});
-    write_file(folder / "metrics.json", JsonObject{{"task", names.task},
-                                                   {"model", checkpoint_.path.string()},
-                                                   {"data", options_.data},
-                                                   {"split", o_.split},
-                                                   {"samples", metrics.samples},
-                                                   {"metrics", values}}
-                                            .indented());
-  }
+  EvaluationSubject subject() const { return {checkpoint_.path.string(), options_.data, part_}; }
 
-  int end_dry_run(std::int64_t samples, bool writes) {
-    const fs::path folder = writes ? run_folder_to_make(o_.project, o_.run_name, o_.exist_ok) : fs::path();
+  int end_dry_run(std::int64_t samples) {
+    const fs::path folder = o_.report.to_make();
     return line_.end_dry_run(
-        console_,
-        text("evaluate by ", plural(samples, text(o_.split, " sample")),
-             writes ? text(", and write ", folder.string()) : ""),
+        console_, text("evaluate by ", plural(samples, text(o_.split, " sample")), ", and write ", folder.string()),
         {{"run", folder.string()}, {"model", checkpoint_.path.string()}, {"split", o_.split}, {"samples", samples}});
   }
 
@@ -234,6 +214,7 @@ class Val {
     if (const auto note = drawn_names_note(dataset.class_names()); note && !multi_label)
       console_.print(text("  data    ", *note));
     parse_views(o_.tta, preprocess);  // a wrong one shows before the work
+    if (o_.calibrate) check_keeps_temperature(checkpoint_);
     const bool f32_alone = o_.tta != "none" || o_.corruptions;
     require(!f32_alone || line_.compute_dtype() == DType::f32,
             "tta and corruptions are evaluated in f32; leave out precision");
@@ -247,11 +228,11 @@ class Val {
     const Preprocess preprocess = start(dataset);
     if (line_.dry_run()) {
       Validation(checkpoint_.model, dataset, part_, preprocess, options_, line_.compute_dtype());  // opens the loader
-      return end_dry_run(dataset.size(part_), true);
+      return end_dry_run(dataset.size(part_));
     }
     if (checkpoint_.config.multi_label()) return run_multi_label(dataset, preprocess);
     const ImageEvaluation result = evaluate_images(checkpoint_, dataset,
-                                                   {.subject = {checkpoint_.path.string(), options_.data, part_},
+                                                   {.subject = subject(),
                                                     .preprocess = preprocess,
                                                     .options = options_,
                                                     .compute_dtype = line_.compute_dtype(),
@@ -263,16 +244,15 @@ class Val {
                                                    watch());
     print_unreadable(result.unreadable, dataset);
     print_table(per_class_table(result.evaluation));
-    for (const HeadlineMetric& one : result.headline)
-      console_.print(text(one.title, std::string(30 - one.title.size(), ' '), shown(one)));
+    print_headline(result.headline);
     print_extras(result.extras);
     if (o_.calibrate) console_.print(result.calibration_note);
     const Metrics metrics = metrics_of(result.evaluation);
     console_.print(metrics_line(metrics));
     if (o_.reject != "none") print_kept(threshold, result.evaluation.kept(threshold));
     save(metrics, [&](const fs::path& folder) {
-      write_evaluation(result.evaluation, result.predictions, result.headline, dataset,
-                       {checkpoint_.path.string(), options_.data, part_}, result.extras, folder);
+      write_evaluation(result.evaluation, result.predictions, result.areas, result.headline, dataset, subject(),
+                       result.extras, folder);
     });
     if (o_.calibrate)
       save_temperature(checkpoint_, result.temperature, result.evaluation.reject_threshold(options_.reject_keep));
@@ -281,13 +261,19 @@ class Val {
 
   int run_multi_label(const Dataset& dataset, const Preprocess& preprocess) {
     Validation validation(checkpoint_.model, dataset, part_, preprocess, options_, line_.compute_dtype());
-    MultiLabelEvaluation evaluation = *validation.run_multi_label(watch());
+    std::vector<NamedSample> names;
+    MultiLabelEvaluation evaluation = *validation.run_multi_label(watch(), &names);
     evaluation.set_thresholds(checkpoint_.config.thresholds);
     print_unreadable(validation.bad(), dataset);
     print_table(per_class_table(evaluation));
+    const ClassAreas areas = evaluation.areas();
+    const std::vector<HeadlineMetric> headline = headline_metrics(evaluation, areas);
+    print_headline(headline);
     const Metrics metrics = metrics_of(evaluation);
     console_.print(metrics_line(metrics));
-    save(metrics, [&](const fs::path& folder) { write_report(evaluation, folder); });
+    save(metrics, [&](const fs::path& folder) {
+      write_evaluation(evaluation, names, areas, headline, dataset, subject(), folder);
+    });
     return 0;
   }
 
@@ -307,6 +293,11 @@ class Val {
 
   void print_table(const std::string& table) {
     console_.print_lines(std::string_view(table).substr(0, table.size() - 1));  // without the last line break
+  }
+
+  void print_headline(const std::vector<HeadlineMetric>& headline) {
+    for (const HeadlineMetric& one : headline)
+      console_.print(text(one.title, std::string(30 - one.title.size(), ' '), shown(one)));
   }
 
   void print_extras(const EvaluationExtras& extras) {

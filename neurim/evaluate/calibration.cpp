@@ -61,13 +61,16 @@ double fitted_temperature(const Predictions& predictions) {
 
 Predictions tempered(const Predictions& predictions, double temperature) {
   Predictions out(predictions.class_names());
-  std::vector<float> logits;
+  std::vector<float> probabilities;
   for (std::size_t i = 0; i < predictions.samples().size(); ++i) {
     const Prediction& one = predictions.samples()[i];
-    logits.clear();
-    for (const double z : logits_of(predictions.probabilities().row(i)))
-      logits.push_back(static_cast<float>(z / temperature));
-    out.add_logits(one.sample, one.name, logits, one.label);
+    std::vector<double> shares = logits_of(predictions.probabilities().row(i));
+    const double most = *std::max_element(shares.begin(), shares.end());
+    double sum = 0;
+    for (double& share : shares) sum += share = std::exp((share - most) / temperature);
+    probabilities.clear();
+    for (const double share : shares) probabilities.push_back(static_cast<float>(share / sum));
+    out.add_answer(one.sample, one.name, probabilities, one.label, static_cast<std::size_t>(one.predicted));
   }
   return out;
 }
@@ -75,9 +78,8 @@ Predictions tempered(const Predictions& predictions, double temperature) {
 Evaluation evaluation_of(const Predictions& predictions) {
   Evaluation out(predictions.class_names());
   for (std::size_t i = 0; i < predictions.samples().size(); ++i) {
-    const std::vector<double> exact = logits_of(predictions.probabilities().row(i));
-    const std::vector<float> logits(exact.begin(), exact.end());
-    out.add(logits, {&predictions.samples()[i].label, 1});
+    const Prediction& one = predictions.samples()[i];
+    out.add_answer(predictions.probabilities().row(i), one.predicted, one.label);
   }
   return out;
 }

@@ -69,23 +69,39 @@ void Evaluation::add(std::span<const float> logits, std::span<const std::int64_t
   require(logits.size() == labels.size() * classes, "evaluation: ", logits.size(), " logits for ", labels.size(),
           " labels and ", classes, " classes; expected ", labels.size() * classes);
   check_labels(labels, "label");
-  if (std::any_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }))
-    fail(Fault::failure, "evaluation: the model gives NaN; it has probably diverged, try a lower learning rate");
-
+  check_scores(logits);
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const auto row = logits.subspan(i * classes, classes);
-    const auto label = static_cast<std::size_t>(labels[i]);
-    std::size_t before = 0, best = 0;
-    for (std::size_t c = 0; c < classes; ++c) {
-      before += row[c] > row[label] || (row[c] == row[label] && c < label);
-      if (row[c] > row[best]) best = c;
-    }
-    ++ranks_[before];
-    ++confusion_[label * classes + best];
-    (best == label ? sure_right_ : sure_wrong_).push_back(confidence_of(row));
+    const auto most = std::max_element(row.begin(), row.end());
+    count_answer(row, static_cast<std::size_t>(labels[i]), static_cast<std::size_t>(most - row.begin()),
+                 confidence_of(row));
   }
-  samples_ += static_cast<std::int64_t>(labels.size());
-  ranked_ += static_cast<std::int64_t>(labels.size());
+}
+
+void Evaluation::add_answer(std::span<const float> probabilities, std::int64_t predicted, std::int64_t label) {
+  require(std::ssize(probabilities) == classes(), "evaluation: ", probabilities.size(), " probabilities for ",
+          classes(), " classes");
+  check_labels({&label, 1}, "label");
+  check_labels({&predicted, 1}, "prediction");
+  check_scores(probabilities);
+  const auto best = static_cast<std::size_t>(predicted);
+  count_answer(probabilities, static_cast<std::size_t>(label), best, probabilities[best]);
+}
+
+void Evaluation::check_scores(std::span<const float> scores) const {
+  if (std::any_of(scores.begin(), scores.end(), [](float x) { return std::isnan(x); }))
+    fail(Fault::failure, "evaluation: the model gives NaN; it has probably diverged, try a lower learning rate");
+}
+
+void Evaluation::count_answer(std::span<const float> scores, std::size_t label, std::size_t predicted,
+                              float confidence) {
+  std::size_t before = 0;  // of equal scores what is predicted is first, then the lower class
+  for (std::size_t c = 0; c < scores.size(); ++c)
+    before += scores[c] > scores[label] || (scores[c] == scores[label] && (c == predicted || c < label));
+  ++ranks_[predicted == label ? 0 : before];
+  ++confusion_[label * scores.size() + predicted];
+  (predicted == label ? sure_right_ : sure_wrong_).push_back(confidence);
+  ++samples_, ++ranked_;
 }
 
 void Evaluation::add_predictions(std::span<const std::int64_t> predicted, std::span<const std::int64_t> labels) {
@@ -226,7 +242,7 @@ double Evaluation::matthews() const {
   return spread == 0 ? 0 : (n * static_cast<double>(correct()) - both) / std::sqrt(spread);
 }
 
-Interval Evaluation::interval(const std::function<double(const Evaluation&)>& metric) const {
+std::vector<Interval> Evaluation::intervals(std::span<const Metric> metrics) const {
   std::vector<std::size_t> cells;
   std::vector<std::int64_t> counts;
   for (std::size_t i = 0; i < confusion_.size(); ++i)
@@ -237,7 +253,9 @@ Interval Evaluation::interval(const std::function<double(const Evaluation&)>& me
     drawn.samples_ = 0;
     for (std::size_t i = 0; i < cells.size(); ++i)
       drawn.confusion_[cells[i]] = of_cells[i], drawn.samples_ += of_cells[i];
-    return metric(drawn);
+    std::vector<double> values;
+    for (const Metric& metric : metrics) values.push_back(metric(drawn));
+    return values;
   };
   return bootstrap(counts, of_counts, classes() <= 100 ? 1000 : 200);
 }

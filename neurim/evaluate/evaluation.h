@@ -49,10 +49,13 @@ class Evaluation {
   /// Throws Error(usage) with fewer than two classes.
   explicit Evaluation(std::vector<std::string> class_names);
 
-  /// Adds n samples: `logits` (n, classes) row-major (probabilities do as well), `labels` (n) in [0,
+  /// Adds n samples: `logits` (n, classes) row-major, `labels` (n) in [0,
   /// classes). The prediction is the first of the largest logits. Throws Error(usage) when the sizes do not
   /// fit, Error(data) for a label out of range, Error(failure) for a NaN; a batch that throws adds nothing.
   void add(std::span<const float> logits, std::span<const std::int64_t> labels);
+
+  /// Adds a sample by its probabilities, of which `predicted` is a largest one. Throws as `add`.
+  void add_answer(std::span<const float> probabilities, std::int64_t predicted, std::int64_t label);
 
   /// Adds n samples by their predicted class alone; these do not count for top_k. Throws as `add`.
   void add_predictions(std::span<const std::int64_t> predicted, std::span<const std::int64_t> labels);
@@ -79,8 +82,8 @@ class Evaluation {
   double top_k(int k) const;
   double loss() const;  ///< mean over samples; NaN where none was given
 
-  // An answer's confidence is the largest softmax of its logits; samples added without logits have none and
-  // do not count here.
+  // An answer's confidence is its probability, the largest softmax of the logits; samples added without logits have
+  // none and do not count here.
 
   /// The largest threshold, in steps of 0.0001, below which no more than 1 - `keep` of the correct answers
   /// lie; NaN without correct answers. Throws Error(usage) unless keep is in [0, 1].
@@ -110,8 +113,10 @@ class Evaluation {
   /// Matthews' correlation of truth and answer, of several classes (Gorodkin, 2004); 0 where one of them is always the
   /// same class.
   double matthews() const;
-  /// The bootstrap interval of a metric of the confusion matrix, such as &Evaluation::kappa.
-  Interval interval(const std::function<double(const Evaluation&)>& metric) const;
+  /// A metric of the confusion matrix, such as &Evaluation::kappa.
+  using Metric = std::function<double(const Evaluation&)>;
+  /// The bootstrap intervals of metrics.
+  std::vector<Interval> intervals(std::span<const Metric> metrics) const;
   /// Leaves classes without samples out of macro averages: a model is evaluated on fewer classes than it knows.
   void leave_out_empty() { subset_ = true; }
   ClassScores average(Average kind) const;  ///< its support is the number of samples
@@ -125,6 +130,8 @@ class Evaluation {
     std::int64_t truth = 0, predicted = 0, hits = 0;
   };
   std::vector<ClassCount> class_counts() const;
+  void count_answer(std::span<const float> scores, std::size_t label, std::size_t predicted, float confidence);
+  void check_scores(std::span<const float> scores) const;
   void check_labels(std::span<const std::int64_t> values, const char* what) const;
 
   std::vector<std::string> names_;

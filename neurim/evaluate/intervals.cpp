@@ -25,32 +25,45 @@ std::int64_t poisson(Random& random, double mean) {
 }  // namespace
 
 Interval wilson(std::int64_t part, std::int64_t whole) {
-  if (whole == 0) return {0, 1};
-  constexpr double z = kNormal;
-  const double n = static_cast<double>(whole), p = static_cast<double>(part) / n;
-  const double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
-  const double half = z / (1 + z * z / n) * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
-  return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
+  return wilson(static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, whole)),
+                static_cast<double>(whole));
 }
 
-Interval bootstrap(const std::vector<std::int64_t>& counts,
-                   const std::function<double(const std::vector<std::int64_t>&)>& metric, int rounds) {
-  if (std::isnan(metric(counts))) return {kNaN, kNaN};
+Interval wilson(double p, double n) {
+  if (n == 0) return {0, 1};
+  constexpr double z = kNormal;
+  const double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
+  const double half = z / (1 + z * z / n) * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
+  return {p == 0 ? 0 : std::max(0.0, centre - half), p == 1 ? 1 : std::min(1.0, centre + half)};
+}
+
+std::vector<Interval> bootstrap(const std::vector<std::int64_t>& counts,
+                                const std::function<std::vector<double>(const std::vector<std::int64_t>&)>& metrics,
+                                int rounds) {
   Random random(0);
-  std::vector<double> values;
+  const std::vector<double> whole = metrics(counts);
+  std::vector<std::vector<double>> drawn_values(whole.size());
   std::vector<std::int64_t> drawn(counts.size());
   for (int round = 0; round < rounds; ++round) {
     // Each sample occurs a Poisson number of times, which for many samples is drawing with replacement.
     std::transform(counts.begin(), counts.end(), drawn.begin(),
                    [&](std::int64_t count) { return poisson(random, static_cast<double>(count)); });
-    if (const double value = metric(drawn); !std::isnan(value)) values.push_back(value);
+    const std::vector<double> values = metrics(drawn);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (!std::isnan(values[i])) drawn_values[i].push_back(values[i]);
   }
-  if (values.empty()) return {kNaN, kNaN};
-  std::sort(values.begin(), values.end());
-  const auto at = [&](double share) {
-    return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
-  };
-  return {at(0.025), at(0.975)};
+  std::vector<Interval> out;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::vector<double>& values = drawn_values[i];
+    std::sort(values.begin(), values.end());
+    const auto at = [&](double share) {
+      return std::isnan(whole[i]) || values.empty()
+                 ? kNaN
+                 : values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+    };
+    out.push_back({at(0.025), at(0.975)});
+  }
+  return out;
 }
 
 void SampleMean::add(double value) {

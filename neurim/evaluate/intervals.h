@@ -17,12 +17,15 @@ struct Interval {
 /// Wilson's score interval of a share of `part` in `whole` (Wilson, "Probable inference", JASA 22, 1927); [0, 1] of
 /// nothing.
 Interval wilson(std::int64_t part, std::int64_t whole);
+/// The same of a share in [0, 1] of `samples` samples, which need not be whole.
+Interval wilson(double share, double samples);
 
-/// The interval of a metric of counts, such as those of a confusion matrix: its 2.5 and 97.5 percentiles over
+/// The intervals of metrics of counts, such as those of a confusion matrix: the 2.5 and 97.5 percentiles of each over
 /// `rounds` draws of as many samples with replacement (Efron, "Bootstrap methods", Annals of Statistics 7, 1979). The
-/// same counts give the same interval. NaN where the metric is NaN.
-Interval bootstrap(const std::vector<std::int64_t>& counts,
-                   const std::function<double(const std::vector<std::int64_t>&)>& metric, int rounds = 1000);
+/// same counts give the same intervals. NaN where a metric is NaN.
+std::vector<Interval> bootstrap(const std::vector<std::int64_t>& counts,
+                                const std::function<std::vector<double>(const std::vector<std::int64_t>&)>& metrics,
+                                int rounds = 1000);
 
 /// A mean over samples, and its normal interval.
 class SampleMean {

@@ -18,6 +18,11 @@ double ratio(double part, double whole) { return whole == 0 ? 0 : part / whole; 
 /// Decisions of yes and no beside the truth.
 struct Hits {
   std::int64_t right = 0, said = 0, support = 0;
+  void add(bool says, bool has) {
+    said += says;
+    support += has;
+    right += says && has;
+  }
   ClassScores scores() const {
     const auto r = static_cast<double>(right), p = static_cast<double>(said), s = static_cast<double>(support);
     return {ratio(r, p), ratio(r, s), ratio(2 * r, p + s), support};
@@ -51,34 +56,42 @@ double MultiLabelEvaluation::loss() const {
   return loss_samples_ == 0 ? kNone : loss_sum_ / static_cast<double>(loss_samples_);
 }
 
-std::vector<MultiLabelEvaluation::Decision> MultiLabelEvaluation::falling(std::size_t c) const {
-  std::vector<Decision> all;
-  for (std::size_t at = c; at < logits_.size(); at += names_.size()) all.push_back({logits_[at], truths_[at] != 0});
-  std::sort(all.begin(), all.end(), [](const Decision& a, const Decision& b) { return a.logit > b.logit; });
-  return all;
+std::vector<Score> MultiLabelEvaluation::scores(int c) const {
+  require(c >= 0 && c < classes(), "evaluation: there is no class ", c);
+  std::vector<Score> out;
+  for (std::int64_t i = 0; i < samples(); ++i) out.push_back({logits_[at(i, c)], has(i, c)});
+  return out;
 }
 
-std::vector<double> MultiLabelEvaluation::average_precision() const {
-  std::vector<double> precisions;
-  for (std::size_t c = 0; c < names_.size(); ++c) {
-    const std::vector<Decision> all = falling(c);
-    double sum = 0, right = 0, right_before = 0;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      right += all[i].truth;
-      if (i + 1 < all.size() && all[i + 1].logit == all[i].logit) continue;
-      sum += (right - right_before) * right / static_cast<double>(i + 1);
-      right_before = right;
-    }
-    precisions.push_back(right == 0 ? kNone : sum / right);
+std::vector<CurvePoint> MultiLabelEvaluation::curve(int c) const { return score_curve(scores(c)); }
+
+ClassAreas MultiLabelEvaluation::areas() const {
+  return class_areas(samples(), classes(), 0, [&](int c) { return scores(c); });
+}
+
+double MultiLabelEvaluation::mean_average_precision() const { return areas().mean_average_precision.value; }
+
+double MultiLabelEvaluation::probability(std::int64_t sample, int c) const {
+  return probability_of(logits_[at(sample, c)]);
+}
+
+bool MultiLabelEvaluation::says(std::int64_t sample, int c) const {
+  return probability(sample, c) >= thresholds_[static_cast<std::size_t>(c)];
+}
+
+bool MultiLabelEvaluation::right(std::int64_t sample) const {
+  for (int c = 0; c < classes(); ++c)
+    if (says(sample, c) != has(sample, c)) return false;
+  return true;
+}
+
+double MultiLabelEvaluation::sample_loss(std::int64_t sample) const {
+  double sum = 0;
+  for (int c = 0; c < classes(); ++c) {
+    const double logit = logits_[at(sample, c)], wrong = has(sample, c) ? -logit : logit;
+    sum += std::max(wrong, 0.0) + std::log1p(std::exp(-std::abs(wrong)));
   }
-  return precisions;
-}
-
-double MultiLabelEvaluation::mean_average_precision() const {
-  double sum = 0, count = 0;
-  for (const double precision : average_precision())
-    if (!std::isnan(precision)) sum += precision, ++count;
-  return count == 0 ? kNone : sum / count;
+  return sum / classes();
 }
 
 void MultiLabelEvaluation::set_thresholds(std::vector<double> thresholds) {
@@ -88,18 +101,17 @@ void MultiLabelEvaluation::set_thresholds(std::vector<double> thresholds) {
 }
 
 void MultiLabelEvaluation::fit_thresholds() {
-  for (std::size_t c = 0; c < names_.size(); ++c) {
-    const std::vector<Decision> all = falling(c);
-    double& threshold = thresholds_[c] = 0.5;
-    Hits hits;
-    for (const Decision& one : all) hits.support += one.truth;
-    if (hits.support == 0) continue;
+  for (int c = 0; c < classes(); ++c) {
+    const std::vector<CurvePoint> points = curve(c);
+    double& threshold = thresholds_[static_cast<std::size_t>(c)] = 0.5;
+    const std::int64_t support = points.back().true_positives;
+    if (support == 0) continue;
     double best = -1;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      hits.right += all[i].truth;
-      ++hits.said;
-      const bool last = i + 1 == all.size();
-      const double above = probability_of(all[i].logit), below = last ? 0 : probability_of(all[i + 1].logit);
+    for (std::size_t i = 1; i < points.size(); ++i) {
+      const bool last = i + 1 == points.size();
+      const double above = probability_of(static_cast<float>(points[i].score)),
+                   below = last ? 0 : probability_of(static_cast<float>(points[i + 1].score));
+      const Hits hits{points[i].true_positives, points[i].true_positives + points[i].false_positives, support};
       if (above == below) continue;
       const double f1 = hits.scores().f1, middle = (above + below) / 2;
       if (f1 > best || (f1 == best && std::abs(middle - 0.5) < std::abs(threshold - 0.5)))
@@ -108,19 +120,11 @@ void MultiLabelEvaluation::fit_thresholds() {
   }
 }
 
-bool MultiLabelEvaluation::says(std::size_t at, std::size_t c) const {
-  return probability_of(logits_[at]) >= thresholds_[c];
-}
-
 std::vector<ClassScores> MultiLabelEvaluation::per_class() const {
   std::vector<ClassScores> scores;
-  for (std::size_t c = 0; c < names_.size(); ++c) {
+  for (int c = 0; c < classes(); ++c) {
     Hits hits;
-    for (std::size_t at = c; at < logits_.size(); at += names_.size()) {
-      hits.said += says(at, c);
-      hits.support += truths_[at];
-      hits.right += truths_[at] && says(at, c);
-    }
+    for (std::int64_t i = 0; i < samples(); ++i) hits.add(says(i, c), has(i, c));
     scores.push_back(hits.scores());
   }
   return scores;
@@ -129,23 +133,45 @@ std::vector<ClassScores> MultiLabelEvaluation::per_class() const {
 ClassScores MultiLabelEvaluation::average(Average kind) const {
   if (kind != Average::micro) return average_of(per_class(), kind);
   Hits hits;
-  for (std::size_t at = 0; at < logits_.size(); ++at) {
-    const bool said = says(at, at % names_.size());
-    hits.said += said;
-    hits.support += truths_[at];
-    hits.right += truths_[at] && said;
-  }
+  for (std::int64_t i = 0; i < samples(); ++i)
+    for (int c = 0; c < classes(); ++c) hits.add(says(i, c), has(i, c));
   return hits.scores();
 }
 
 double MultiLabelEvaluation::exact_match() const {
-  std::int64_t right = 0;
-  for (std::size_t at = 0; at < logits_.size(); at += names_.size()) {
-    std::size_t c = 0;
-    while (c < names_.size() && says(at + c, c) == (truths_[at + c] != 0)) ++c;
-    right += c == names_.size();
+  std::int64_t all = 0;
+  for (std::int64_t i = 0; i < samples(); ++i) all += right(i);
+  return ratio(static_cast<double>(all), static_cast<double>(samples()));
+}
+
+Interval MultiLabelEvaluation::exact_match_interval() const {
+  return wilson(exact_match(), static_cast<double>(samples()));
+}
+
+Estimate MultiLabelEvaluation::f1(Average kind) const {
+  require(kind != Average::weighted, "evaluation: f1 is macro or micro");
+  const std::vector<ClassScores> scores = per_class();
+  const double whole = average(kind).f1;
+  std::vector<double> sizes;  // of each class, the number of times it is true and said
+  double all = 0;
+  for (int c = 0; c < classes(); ++c) {
+    double size = 0;
+    for (std::int64_t i = 0; i < samples(); ++i) size += has(i, c) + says(i, c);
+    sizes.push_back(size), all += size;
   }
-  return ratio(static_cast<double>(right), static_cast<double>(samples()));
+  double variance = 0;  // the sum of squares of derivatives to the weight of each sample
+  for (std::int64_t i = 0; i < samples(); ++i) {
+    double change = 0;
+    for (int c = 0; c < classes(); ++c) {
+      const auto place = static_cast<std::size_t>(c);
+      const double f1 = kind == Average::micro ? whole : scores[place].f1,
+                   size = kind == Average::micro ? all : sizes[place] * classes();
+      const double once = has(i, c) + says(i, c), both = has(i, c) && says(i, c) ? 2 : 0;
+      if (once > 0) change += (both - f1 * once) / size;
+    }
+    variance += change * change;
+  }
+  return estimate(whole, variance, samples());
 }
 
 }  // namespace neurim

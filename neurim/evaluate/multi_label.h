@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "neurim/evaluate/evaluation.h"
+#include "neurim/evaluate/score_curve.h"
 
 namespace neurim {
 
@@ -28,10 +29,15 @@ class MultiLabelEvaluation {
   std::int64_t samples() const { return static_cast<std::int64_t>(truths_.size() / names_.size()); }
   double loss() const;  ///< mean over samples; NaN where none was given
 
-  /// Of each class, the sum over falling logits of (growth of recall) x precision, equal logits at once, as
-  /// scikit-learn's average_precision_score; NaN where no sample has the class.
-  std::vector<double> average_precision() const;
-  double mean_average_precision() const;  ///< mAP: over the classes that samples have; NaN without one
+  std::vector<CurvePoint> curve(int c) const;  ///< of class `c`, over logits
+  ClassAreas areas() const;                    ///< of all classes
+  double mean_average_precision() const;       ///< mAP: over the classes that samples have; NaN without one
+
+  bool has(std::int64_t sample, int c) const { return truths_[at(sample, c)] != 0; }  ///< whether it is of the class
+  double probability(std::int64_t sample, int c) const;                               ///< sigmoid of the logit
+  bool says(std::int64_t sample, int c) const;    ///< whether it is said to be of the class
+  bool right(std::int64_t sample) const;          ///< whether every class is right
+  double sample_loss(std::int64_t sample) const;  ///< mean over classes of -log of the probability of the truth
 
   const std::vector<double>& thresholds() const { return thresholds_; }  ///< of each class, probabilities
   /// Throws Error(usage) unless there is one for each class.
@@ -43,15 +49,15 @@ class MultiLabelEvaluation {
   std::vector<ClassScores> per_class() const;  ///< support: samples that have the class
   /// Its support is the sum over classes. micro: of all decisions, one a sample and class.
   ClassScores average(Average kind) const;
-  double exact_match() const;  ///< share of samples with every class right, in [0, 1]; 0 without samples
+  double exact_match() const;             ///< share of samples with every class right, in [0, 1]; 0 without samples
+  Interval exact_match_interval() const;  ///< wilson's
+  Estimate f1(Average kind) const;        ///< that of average(kind), macro or micro
 
  private:
-  struct Decision {
-    float logit;
-    bool truth;
-  };
-  std::vector<Decision> falling(std::size_t c) const;  // those of a class, by logit
-  bool says(std::size_t at, std::size_t c) const;
+  std::size_t at(std::int64_t sample, int c) const {
+    return static_cast<std::size_t>(sample) * names_.size() + static_cast<std::size_t>(c);
+  }
+  std::vector<Score> scores(int c) const;
 
   std::vector<std::string> names_;
   std::vector<double> thresholds_;

@@ -24,7 +24,7 @@ void Predictions::add_logits(std::int64_t sample, const std::string& name, std::
   for (const float x : logits) sum += shares.emplace_back(x == *most ? 1 : std::exp(static_cast<double>(x) - *most));
   std::vector<float> probabilities;
   for (const double share : shares) probabilities.push_back(static_cast<float>(share / sum));
-  add(sample, name, probabilities, label, static_cast<std::size_t>(most - logits.begin()));
+  add_answer(sample, name, probabilities, label, static_cast<std::size_t>(most - logits.begin()));
 }
 
 void Predictions::add(std::int64_t sample, const std::string& name, std::span<const float> probabilities,
@@ -32,11 +32,11 @@ void Predictions::add(std::int64_t sample, const std::string& name, std::span<co
   if (std::any_of(probabilities.begin(), probabilities.end(), [](float x) { return std::isnan(x); }))
     fail(Fault::failure, name, ": the model gives NaN");
   const auto most = std::max_element(probabilities.begin(), probabilities.end());
-  add(sample, name, probabilities, label, static_cast<std::size_t>(most - probabilities.begin()));
+  add_answer(sample, name, probabilities, label, static_cast<std::size_t>(most - probabilities.begin()));
 }
 
-void Predictions::add(std::int64_t sample, const std::string& name, std::span<const float> probabilities,
-                      std::int64_t label, std::size_t predicted) {
+void Predictions::add_answer(std::int64_t sample, const std::string& name, std::span<const float> probabilities,
+                             std::int64_t label, std::size_t predicted) {
   probabilities_.add(probabilities, {&label, 1});
   const double probability = probabilities[static_cast<std::size_t>(label)];
   samples_.push_back({.sample = sample,

@@ -33,6 +33,9 @@ class Predictions {
   void add_logits(std::int64_t sample, const std::string& name, std::span<const float> logits, std::int64_t label);
   /// The same by its probabilities.
   void add(std::int64_t sample, const std::string& name, std::span<const float> probabilities, std::int64_t label);
+  /// The same with its prediction, of which the probability is a largest one.
+  void add_answer(std::int64_t sample, const std::string& name, std::span<const float> probabilities,
+                  std::int64_t label, std::size_t predicted);
 
   const std::vector<std::string>& class_names() const { return names_; }  ///< as constructed
   const std::vector<Prediction>& samples() const { return samples_; }     ///< in the order of add
@@ -42,9 +45,6 @@ class Predictions {
   std::vector<std::size_t> mistakes() const;
 
  private:
-  void add(std::int64_t sample, const std::string& name, std::span<const float> probabilities, std::int64_t label,
-           std::size_t predicted);
-
   std::vector<std::string> names_;
   std::vector<Prediction> samples_;
   Probabilities probabilities_;

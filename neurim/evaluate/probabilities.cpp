@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include "neurim/base/error.h"
@@ -11,15 +10,13 @@ namespace neurim {
 
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+/// The answered class of a row, the first of the most likely.
+std::size_t answer(std::span<const float> row) {
+  return static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+}
 
-/// The mean over classes of what is not NaN, in the order of the classes.
-double mean_over(int classes, const std::function<double(int)>& metric) {
-  if (classes == 2) return metric(1);
-  double sum = 0, count = 0;
-  for (int c = 0; c < classes; ++c)
-    if (const double value = metric(c); !std::isnan(value)) sum += value, ++count;
-  return count == 0 ? kNaN : sum / count;
+std::size_t bin_of(double confidence, int bins) {
+  return static_cast<std::size_t>(std::clamp(static_cast<int>(std::floor(confidence * bins)), 0, bins));
 }
 
 }  // namespace
@@ -75,15 +72,11 @@ std::vector<ReliabilityBin> Probabilities::reliability(int bins) const {
   std::vector<ReliabilityBin> out(static_cast<std::size_t>(bins) + 1);
   std::vector<ExactSum> sums(out.size());
   std::vector<std::int64_t> right(out.size());
-  const auto classes = static_cast<std::size_t>(classes_);
   for (std::size_t i = 0; i < labels_.size(); ++i) {
-    const auto row = std::span(probabilities_).subspan(i * classes, classes);
-    const auto most = std::max_element(row.begin(), row.end());
-    const auto bin = static_cast<std::size_t>(
-        std::clamp(static_cast<int>(std::floor(*most * static_cast<double>(bins))), 0, bins));
+    const std::size_t most = answer(row(i)), bin = bin_of(row(i)[most], bins);
     ++out[bin].samples;
-    sums[bin].add(*most);
-    right[bin] += most - row.begin() == labels_[i];
+    sums[bin].add(row(i)[most]);
+    right[bin] += static_cast<std::int64_t>(most) == labels_[i];
   }
   for (std::size_t bin = 0; bin < out.size(); ++bin)
     if (const auto n = static_cast<double>(out[bin].samples); n > 0)
@@ -91,66 +84,32 @@ std::vector<ReliabilityBin> Probabilities::reliability(int bins) const {
   return out;
 }
 
-double Probabilities::calibration_error(int bins) const {
-  if (labels_.empty()) return kNaN;
-  double sum = 0;
-  for (const ReliabilityBin& bin : reliability(bins))
-    sum += std::abs(bin.accuracy - bin.confidence) * static_cast<double>(bin.samples);
-  return sum / static_cast<double>(labels_.size());
+SampleMean Probabilities::calibration_error(int bins) const {
+  // The sum of |hits - confidences| over bins is that of (hit - confidence) over samples, with the sign of their bin.
+  const std::vector<ReliabilityBin> reached = reliability(bins);
+  SampleMean error;
+  for (std::size_t i = 0; i < labels_.size(); ++i) {
+    const std::size_t most = answer(row(i));
+    const double confidence = row(i)[most], hit = static_cast<std::int64_t>(most) == labels_[i] ? 1 : 0;
+    const ReliabilityBin& bin = reached[bin_of(confidence, bins)];
+    error.add(bin.accuracy >= bin.confidence ? hit - confidence : confidence - hit);
+  }
+  return error;
 }
 
-std::vector<CurvePoint> Probabilities::curve(int c) const {
+std::vector<Score> Probabilities::scores(int c) const {
   require(c >= 0 && c < classes_, "probabilities: there is no class ", c);
-  struct Score {
-    float score;
-    bool positive;
-  };
-  std::vector<Score> falling;
-  falling.reserve(labels_.size());
+  std::vector<Score> out;
+  out.reserve(labels_.size());
   for (std::size_t i = 0; i < labels_.size(); ++i)
-    falling.push_back(
-        {probabilities_[i * static_cast<std::size_t>(classes_) + static_cast<std::size_t>(c)], labels_[i] == c});
-  std::sort(falling.begin(), falling.end(), [](const Score& a, const Score& b) { return a.score > b.score; });
-  std::vector<CurvePoint> points{{std::numeric_limits<double>::infinity(), 0, 0}};
-  for (const Score& one : falling) {
-    if (points.size() == 1 || one.score != points.back().score)
-      points.push_back({one.score, points.back().true_positives, points.back().false_positives});
-    ++(one.positive ? points.back().true_positives : points.back().false_positives);
-  }
-  return points;
+    out.push_back({row(i)[static_cast<std::size_t>(c)], labels_[i] == c});
+  return out;
 }
 
-double Probabilities::roc_auc(int c) const {
-  const std::vector<CurvePoint> points = curve(c);
-  const double positives = static_cast<double>(points.back().true_positives),
-               negatives = static_cast<double>(points.back().false_positives);
-  if (positives == 0 || negatives == 0) return kNaN;
-  double twice = 0;  // of the area, in whole numbers
-  for (std::size_t i = 1; i < points.size(); ++i)
-    twice += static_cast<double>((points[i].false_positives - points[i - 1].false_positives) *
-                                 (points[i].true_positives + points[i - 1].true_positives));
-  return twice / (2 * positives * negatives);
-}
+std::vector<CurvePoint> Probabilities::curve(int c) const { return score_curve(scores(c)); }
 
-double Probabilities::average_precision(int c) const {
-  const std::vector<CurvePoint> points = curve(c);
-  const double positives = static_cast<double>(points.back().true_positives);
-  if (positives == 0) return kNaN;
-  double sum = 0;
-  for (std::size_t i = 1; i < points.size(); ++i) {
-    const auto [score, right, wrong] = points[i];
-    sum += static_cast<double>(right - points[i - 1].true_positives) * static_cast<double>(right) /
-           static_cast<double>(right + wrong);
-  }
-  return sum / positives;
-}
-
-double Probabilities::roc_auc() const {
-  return mean_over(classes_, [&](int c) { return roc_auc(c); });
-}
-
-double Probabilities::average_precision() const {
-  return mean_over(classes_, [&](int c) { return average_precision(c); });
+ClassAreas Probabilities::areas() const {
+  return class_areas(samples(), classes_, classes_ == 2 ? 1 : 0, [&](int c) { return scores(c); });
 }
 
 }  // namespace neurim

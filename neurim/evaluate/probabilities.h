@@ -5,15 +5,9 @@
 #include <vector>
 
 #include "neurim/evaluate/intervals.h"
+#include "neurim/evaluate/score_curve.h"
 
 namespace neurim {
-
-/// A point of a curve of one class against the others: what saying the class from this score on gives.
-struct CurvePoint {
-  double score = 0;  ///< said from this probability on; the first point of a curve says nothing, at infinity
-  std::int64_t true_positives = 0,  ///< samples of the class of which it is said
-      false_positives = 0;          ///< other samples of which it is said
-};
 
 /// The answers of a range of confidences.
 struct ReliabilityBin {
@@ -50,19 +44,17 @@ class Probabilities {
   /// of confidence 1.
   std::vector<ReliabilityBin> reliability(int bins = 15) const;
   /// Expected calibration error: the mean over samples of |accuracy - confidence| of their bin (Naeini et al., AAAI
-  /// 2015). NaN without samples.
-  double calibration_error(int bins = 15) const;
+  /// 2015), with its interval of fixed bins. NaN without samples.
+  SampleMean calibration_error(int bins = 15) const;
 
-  /// The points at which class `c` is said of more samples, by falling scores; equal scores at once.
+  /// Of class `c`.
   std::vector<CurvePoint> curve(int c) const;
-  /// The area under the curve of true over false positives; NaN where all samples have the class, or none.
-  double roc_auc(int c) const;
-  /// The sum over falling scores of (growth of recall) * precision; NaN where no sample has the class.
-  double average_precision(int c) const;
-  double roc_auc() const;            ///< of two classes that of the second; else the mean over classes that have one
-  double average_precision() const;  ///< the same
+  /// Of all classes; of two the mean is that of the second.
+  ClassAreas areas() const;
 
  private:
+  std::vector<Score> scores(int c) const;
+
   int classes_;
   std::vector<float> probabilities_;  // (samples, classes)
   std::vector<std::int64_t> labels_;  // (samples)

@@ -37,7 +37,7 @@ std::string per_class_csv(const Evaluation& evaluation) {
 std::string per_class_csv(const MultiLabelEvaluation& evaluation) {
   std::string out = "class,threshold,average_precision,precision,recall,f1,support\n";
   const auto scores = evaluation.per_class();
-  const auto precisions = evaluation.average_precision();
+  const auto precisions = evaluation.areas().average_precision;
   for (std::size_t c = 0; c < scores.size(); ++c)
     out += text(csv_field(evaluation.class_names()[c]), ',', evaluation.thresholds()[c], ',',
                 std::isnan(precisions[c]) ? "" : text(precisions[c]), ',', scores[c].precision, ',', scores[c].recall,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <numeric>
 
@@ -74,9 +73,9 @@ class UnitSquare {
 };
 
 /// The classes whose curves are drawn: the weakest by this metric, which is NaN where there is no curve.
-std::vector<int> drawn_classes(int classes, const std::vector<double>& metric) {
+std::vector<int> drawn_classes(const std::vector<double>& metric, int first) {
   std::vector<int> out;
-  for (int c = classes == 2 ? 1 : 0; c < classes; ++c)
+  for (int c = first; c < static_cast<int>(metric.size()); ++c)
     if (!std::isnan(metric[static_cast<std::size_t>(c)])) out.push_back(c);
   if (std::ssize(out) <= kMostCurves) return out;
   std::stable_sort(out.begin(), out.end(), [&](int a, int b) {
@@ -88,39 +87,34 @@ std::vector<int> drawn_classes(int classes, const std::vector<double>& metric) {
 
 /// Draws curves of classes. `points` gives that of a class, in the square.
 void draw_curves(UnitSquare& square, const std::vector<std::string>& class_names, const std::vector<double>& metric,
-                 const char* of, const std::function<std::vector<Point>(int)>& points) {
-  const auto classes = static_cast<int>(metric.size());
+                 const char* of, int first, const std::function<std::vector<Point>(int)>& points) {
   const std::vector<std::string> names = drawn_names(class_names);
-  const std::vector<int> drawn = drawn_classes(classes, metric);
+  const std::vector<int> drawn = drawn_classes(metric, first);
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const auto c = static_cast<std::size_t>(drawn[i]);
     square.curve(points(drawn[i]), kScoreColors[i]);
     square.legend(text(names[c], "  ", fixed(metric[c], 4)), kScoreColors[i]);
   }
   const auto known = std::count_if(metric.begin(), metric.end(), [](double value) { return !std::isnan(value); });
-  if (classes > 2 && known > std::ssize(drawn))
+  if (first == 0 && known > std::ssize(drawn))
     square.note(text("the ", drawn.size(), " of least ", of, " of ", known, " classes"));
   if (drawn.empty()) square.note("no class has samples and others have, too");
 }
 
-std::vector<double> of_each(int classes, const std::function<double(int)>& metric) {
-  std::vector<double> out;
-  for (int c = 0; c < classes; ++c) out.push_back(metric(c));
-  return out;
-}
-
 std::string share_text(double share) { return std::isnan(share) ? "none" : fixed(share, 4); }
+
+const char* mean_of(const ClassCurves& curves) { return curves.areas.first == 0 ? "mean " : ""; }
 
 }  // namespace
 
-Canvas roc_chart(const Probabilities& p, const std::vector<std::string>& class_names, const std::string& what) {
-  const std::vector<double> areas = of_each(p.classes(), [&](int c) { return p.roc_auc(c); });
-  UnitSquare square("ROC curve", text(what, p.classes() == 2 ? ", area " : ", mean area ", share_text(p.roc_auc())),
+Canvas roc_chart(const ClassCurves& curves, const std::string& what) {
+  UnitSquare square("ROC curve",
+                    text(what, ", ", mean_of(curves), "area ", share_text(curves.areas.mean_roc_auc.value)),
                     "false positive rate", "true positive rate");
   square.canvas().line(square.at(0, 0), square.at(1, 1), mix(kScoreMuted, {1, 1, 1}, 0.5));
-  draw_curves(square, class_names, areas, "area", [&](int c) {
+  draw_curves(square, curves.class_names, curves.areas.roc_auc, "area", curves.areas.first, [&](int c) {
     std::vector<Point> points;
-    const std::vector<CurvePoint> curve = p.curve(c);
+    const std::vector<CurvePoint> curve = curves.of(c);
     for (const CurvePoint& one : curve)
       points.push_back({static_cast<double>(one.false_positives) / static_cast<double>(curve.back().false_positives),
                         static_cast<double>(one.true_positives) / static_cast<double>(curve.back().true_positives)});
@@ -129,29 +123,30 @@ Canvas roc_chart(const Probabilities& p, const std::vector<std::string>& class_n
   return std::move(square.canvas());
 }
 
-Canvas precision_recall_chart(const Probabilities& p, const std::vector<std::string>& class_names,
-                              const std::string& what) {
-  const std::vector<double> precisions = of_each(p.classes(), [&](int c) { return p.average_precision(c); });
-  UnitSquare square("Precision and recall",
-                    text(what, p.classes() == 2 ? ", average precision " : ", mean average precision ",
-                         share_text(p.average_precision())),
-                    "recall", "precision");
-  draw_curves(square, class_names, precisions, "average precision", [&](int c) {
-    std::vector<Point> points;
-    const std::vector<CurvePoint> curve = p.curve(c);
-    for (std::size_t i = 1; i < curve.size(); ++i)
-      points.push_back({static_cast<double>(curve[i].true_positives) / static_cast<double>(curve.back().true_positives),
-                        static_cast<double>(curve[i].true_positives) /
-                            static_cast<double>(curve[i].true_positives + curve[i].false_positives)});
-    points.insert(points.begin(), {0, points.front().y});
-    return points;
-  });
+Canvas precision_recall_chart(const ClassCurves& curves, const std::string& what) {
+  UnitSquare square(
+      "Precision and recall",
+      text(what, ", ", mean_of(curves), "average precision ", share_text(curves.areas.mean_average_precision.value)),
+      "recall", "precision");
+  draw_curves(square, curves.class_names, curves.areas.average_precision, "average precision", curves.areas.first,
+              [&](int c) {
+                std::vector<Point> points;
+                const std::vector<CurvePoint> curve = curves.of(c);
+                for (std::size_t i = 1; i < curve.size(); ++i)
+                  points.push_back(
+                      {static_cast<double>(curve[i].true_positives) / static_cast<double>(curve.back().true_positives),
+                       static_cast<double>(curve[i].true_positives) /
+                           static_cast<double>(curve[i].true_positives + curve[i].false_positives)});
+                points.insert(points.begin(), {0, points.front().y});
+                return points;
+              });
   return std::move(square.canvas());
 }
 
 Canvas reliability_chart(const Probabilities& p, const std::string& what) {
-  UnitSquare square("Reliability", text(what, ", expected calibration error ", share_text(p.calibration_error())),
-                    "confidence", "accuracy");
+  UnitSquare square("Reliability",
+                    text(what, ", expected calibration error ", share_text(p.calibration_error().mean())), "confidence",
+                    "accuracy");
   constexpr int kBins = 10;
   const std::vector<ReliabilityBin> bins = p.reliability(kBins);
   std::int64_t most = 1;
@@ -178,11 +173,11 @@ Canvas reliability_chart(const Probabilities& p, const std::string& what) {
   return std::move(square.canvas());
 }
 
-Canvas class_scores_chart(const Evaluation& evaluation, const std::string& what) {
+Canvas class_scores_chart(const std::vector<ClassScores>& scores, const std::vector<std::string>& class_names,
+                          const std::string& what) {
   constexpr std::size_t kMost = 40;
   constexpr double kRow = 30, kName = 180, kBar = 420, kAbove = Canvas::kHeading + 34;
-  const std::vector<ClassScores> scores = evaluation.per_class();
-  const std::vector<std::string> names = drawn_names(evaluation.class_names());
+  const std::vector<std::string> names = drawn_names(class_names);
   std::vector<std::size_t> order;
   for (std::size_t c = 0; c < scores.size(); ++c)
     if (scores[c].support > 0) order.push_back(c);

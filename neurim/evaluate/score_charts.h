@@ -1,5 +1,6 @@
 // Charts of how good a classifier's answers and probabilities are. `what` names model, data and split, for the heading.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,19 +10,25 @@
 
 namespace neurim {
 
-/// True over false positive rate of each class against the others; of two classes that of the second, of more than six
-/// those of the least area.
-Canvas roc_chart(const Probabilities& probabilities, const std::vector<std::string>& class_names,
-                 const std::string& what);
+/// The curves of each class against the others.
+struct ClassCurves {
+  std::vector<std::string> class_names;            ///< in the order of the classes
+  ClassAreas areas;                                ///< below the curves
+  std::function<std::vector<CurvePoint>(int)> of;  ///< that of a class
+};
+
+/// True over false positive rate of each class; of two classes that of the second, of more than six those of the least
+/// area.
+Canvas roc_chart(const ClassCurves& curves, const std::string& what);
 
 /// Precision over recall, of the same classes by their average precision.
-Canvas precision_recall_chart(const Probabilities& probabilities, const std::vector<std::string>& class_names,
-                              const std::string& what);
+Canvas precision_recall_chart(const ClassCurves& curves, const std::string& what);
 
 /// The accuracy of answers over their confidence, beside what it would be of honest ones, and how many there are.
 Canvas reliability_chart(const Probabilities& probabilities, const std::string& what);
 
 /// Precision, recall and F1 of each class with samples, the weakest first; of more than 40 classes the 40 weakest.
-Canvas class_scores_chart(const Evaluation& evaluation, const std::string& what);
+Canvas class_scores_chart(const std::vector<ClassScores>& scores, const std::vector<std::string>& class_names,
+                          const std::string& what);
 
 }  // namespace neurim

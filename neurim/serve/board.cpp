@@ -148,6 +148,7 @@ struct Board::State {
                       {"data", options["data"]},
                       {"epochs", options["epochs"]},
                       {"age", age},
+                      {"monitor", last.empty() ? "" : monitor_of(options, last).metric},
                       {"last", metrics}});
     }
     return {{"folder", folder.string()}, {"runs", list}};

@@ -7,6 +7,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/json.h"
+#include "neurim/base/writable.h"
 #include "neurim/model/function_model.h"
 #include "neurim/model/model_file.h"
 #include "neurim/model/recurrent_models.h"
@@ -176,6 +177,15 @@ fs::path run_weights(const fs::path& folder) {
   fail(Fault::data, folder.string(),
        ": holds neither weights/best.safetensors nor a config.json; give a run folder, a model's folder or a weights "
        "file");
+}
+
+/// The metadata of a file of weights that can keep a temperature.
+Metadata metadata_with_temperature(const Checkpoint& checkpoint) {
+  Metadata metadata = read_state_dict(checkpoint.path).metadata;
+  if (!metadata.count("neurim") || is_function(metadata))
+    fail(Fault::usage, checkpoint.path.string(),
+         ": is no file of weights that Neurim wrote, and keeps no temperature; calibrate the run");
+  return metadata;
 }
 
 }  // namespace
@@ -353,11 +363,13 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
   return {file, *weights.config, std::move(model), std::move(report.notes)};
 }
 
+void check_keeps_temperature(const Checkpoint& checkpoint) {
+  metadata_with_temperature(checkpoint);
+  check_can_write(checkpoint.path.string());
+}
+
 void save_temperature(const Checkpoint& checkpoint, double temperature, double reject_threshold) {
-  Metadata metadata = read_state_dict(checkpoint.path).metadata;
-  if (!metadata.count("neurim") || is_function(metadata))
-    fail(Fault::usage, checkpoint.path.string(),
-         ": is no file of weights that Neurim wrote, and keeps no temperature; calibrate the run");
+  Metadata metadata = metadata_with_temperature(checkpoint);
   metadata["temperature"] = text(temperature);
   if (metadata.count("reject_threshold") && !std::isnan(reject_threshold))
     metadata["reject_threshold"] = text(reject_threshold);

@@ -87,9 +87,11 @@ struct Checkpoint {
 Checkpoint load_checkpoint(const fs::path& path, const std::string& arch = {});
 
 /// Writes the file of a checkpoint of one's own again with another temperature and, where it has one, another reject
-/// threshold, which is one of probabilities; all else stays. Throws Error(usage)
-/// where it is no file of weights that Neurim wrote, Error(resource).
+/// threshold, which is one of probabilities; all else stays. Throws Error(usage) where it is no file of weights that
+/// Neurim wrote, Error(resource).
 void save_temperature(const Checkpoint& checkpoint, double temperature, double reject_threshold);
+/// Throws what save_temperature would throw.
+void check_keeps_temperature(const Checkpoint& checkpoint);
 
 /// The position of a run, between two steps.
 struct Progress {

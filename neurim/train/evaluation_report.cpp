@@ -64,31 +64,36 @@ struct NamedChart {
   std::string name, shows, png, svg;
 };
 
-std::vector<NamedChart> charts_of(const Evaluation& evaluation, const Predictions& predictions,
-                                  const std::string& what) {
-  const std::vector<std::string>& names = evaluation.class_names();
-  const Probabilities& p = predictions.probabilities();
+std::vector<NamedChart> charts_of_curves(const ClassCurves& curves, const std::vector<ClassScores>& scores,
+                                         const std::string& what) {
   std::vector<NamedChart> charts;
+  charts.emplace_back("class_scores", "Precision, recall and F1 of classes; per_class.csv has the numbers",
+                      class_scores_chart(scores, curves.class_names, what));
+  charts.emplace_back("roc", "ROC curves", roc_chart(curves, what));
+  charts.emplace_back("precision_recall", "Curves of precision over recall", precision_recall_chart(curves, what));
+  return charts;
+}
+
+std::vector<NamedChart> charts_of(const Evaluation& evaluation, const Predictions& predictions, const ClassAreas& areas,
+                                  const std::string& what) {
+  const Probabilities& p = predictions.probabilities();
+  std::vector<NamedChart> charts = charts_of_curves(
+      {evaluation.class_names(), areas, [&](int c) { return p.curve(c); }}, evaluation.per_class(), what);
   charts.emplace_back("confusion_matrix", "Confusion matrix; confusion_matrix.csv has the numbers",
                       confusion_chart(evaluation, Cells::counts, what));
   charts.emplace_back("confusion_matrix_normalized", "Confusion matrix, rows in percent",
                       confusion_chart(evaluation, Cells::shares, what));
-  charts.emplace_back("class_scores", "Precision, recall and F1 of classes; per_class.csv has the numbers",
-                      class_scores_chart(evaluation, what));
-  charts.emplace_back("roc", "ROC curves", roc_chart(p, names, what));
-  charts.emplace_back("precision_recall", "Curves of precision over recall", precision_recall_chart(p, names, what));
   charts.emplace_back("reliability", "Accuracy of answers over their confidence", reliability_chart(p, what));
   return charts;
 }
 
 using Rows = std::vector<std::vector<std::string>>;
 
-Rows class_rows(const Evaluation& evaluation) {
+Rows class_rows(const std::vector<ClassScores>& scores, const std::vector<std::string>& names) {
   Rows rows;
-  const std::vector<ClassScores> scores = evaluation.per_class();
   for (std::size_t c = 0; c < scores.size(); ++c)
-    rows.push_back({evaluation.class_names()[c], fixed(scores[c].precision, 4), fixed(scores[c].recall, 4),
-                    fixed(scores[c].f1, 4), thousands(scores[c].support)});
+    rows.push_back({names[c], fixed(scores[c].precision, 4), fixed(scores[c].recall, 4), fixed(scores[c].f1, 4),
+                    thousands(scores[c].support)});
   return rows;
 }
 
@@ -138,25 +143,68 @@ struct Sheets {
   std::string mistakes, confused;
 };
 
+void add_metrics(HtmlPage& page, const std::vector<HeadlineMetric>& metrics, std::int64_t samples,
+                 std::size_t classes) {
+  page.section("Metrics");
+  Rows rows;
+  for (const HeadlineMetric& one : metrics) rows.push_back({one.title, shown(one)});
+  page.table(text(thousands(samples), " samples, ", thousands(static_cast<std::int64_t>(classes)),
+                  " classes; in brackets the 95 % interval"),
+             {"metric", "value"}, rows, 1);
+}
+
+void draw(HtmlPage& page, const std::vector<NamedChart>& charts, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names)
+    for (const NamedChart& chart : charts)
+      if (chart.name == name) page.image("image/png", chart.png, chart.shows);
+}
+
+/// The worst mistakes as images; captions are what lacks, with a minus, and what is said too much, with a plus.
+std::string sheet_of(const MultiLabelEvaluation& evaluation, const std::vector<std::int64_t>& places,
+                     const std::vector<NamedSample>& samples, const Dataset& dataset, Split split) {
+  const std::vector<std::string> names = drawn_names(evaluation.class_names());
+  std::vector<Thumbnail> images;
+  for (const std::int64_t place : places) {
+    std::vector<std::string> lacks, more;
+    for (int c = 0; c < evaluation.classes(); ++c)
+      if (evaluation.has(place, c) != evaluation.says(place, c))
+        (evaluation.has(place, c) ? lacks : more).push_back(names[static_cast<std::size_t>(c)]);
+    images.push_back(
+        thumbnail(dataset, split, samples[static_cast<std::size_t>(place)].number, kCell,
+                  {lacks.empty() ? "" : "- " + join(lacks, ", "), more.empty() ? "" : "+ " + join(more, ", ")}));
+  }
+  return images.empty() ? "" : contact_sheet(images, kColumns, kCell);
+}
+
+Rows mistake_rows(const MultiLabelEvaluation& evaluation, const std::vector<std::int64_t>& places,
+                  const std::vector<NamedSample>& samples) {
+  Rows rows;
+  for (const std::int64_t place : places)
+    rows.push_back({samples[static_cast<std::size_t>(place)].name,
+                    classes_text(evaluation, classes_of_truth(evaluation, place), ", "),
+                    classes_text(evaluation, classes_of_answer(evaluation, place), ", "),
+                    fixed(evaluation.sample_loss(place), 3)});
+  return rows;
+}
+
+void write_charts(const std::vector<NamedChart>& charts, const fs::path& folder) {
+  for (const NamedChart& chart : charts) {
+    write_file(folder / (chart.name + ".png"), chart.png);
+    write_file(folder / (chart.name + ".svg"), chart.svg);
+  }
+}
+
 std::string page_of(const Evaluation& evaluation, const Predictions& predictions,
                     const std::vector<HeadlineMetric>& metrics, const std::vector<NamedChart>& charts,
                     const Sheets& sheets, const EvaluationSubject& subject, const EvaluationExtras& extras) {
   HtmlPage page("Evaluation", subject.line());
-  page.section("Metrics");
-  Rows rows;
-  for (const HeadlineMetric& one : metrics) rows.push_back({one.title, shown(one)});
-  page.table(text(thousands(evaluation.samples()), " samples, ", thousands(evaluation.classes()),
-                  " classes; in brackets the 95 % interval"),
-             {"metric", "value"}, rows, 1);
-  const auto draw = [&](std::string_view name) {
-    for (const NamedChart& chart : charts)
-      if (chart.name == name) page.image("image/png", chart.png, chart.shows);
-  };
+  add_metrics(page, metrics, evaluation.samples(), evaluation.class_names().size());
   page.section("Classes");
-  draw("class_scores");
-  page.table("Scores of each class", {"class", "precision", "recall", "F1", "samples"}, class_rows(evaluation), 1);
+  draw(page, charts, {"class_scores"});
+  page.table("Scores of each class", {"class", "precision", "recall", "F1", "samples"},
+             class_rows(evaluation.per_class(), evaluation.class_names()), 1);
   page.section("Confusions");
-  draw("confusion_matrix"), draw("confusion_matrix_normalized");
+  draw(page, charts, {"confusion_matrix", "confusion_matrix_normalized"});
   page.table("The most frequent confusions", {"true", "predicted", "samples", "of the true class"},
              confusion_rows(evaluation), 2);
   if (!sheets.confused.empty())
@@ -169,7 +217,7 @@ std::string page_of(const Evaluation& evaluation, const Predictions& predictions
                mistake_rows(predictions), 3);
   }
   page.section("Probabilities");
-  draw("reliability"), draw("roc"), draw("precision_recall");
+  draw(page, charts, {"reliability", "roc", "precision_recall"});
   add_extras(page, extras);
   return page.html();
 }
@@ -178,33 +226,70 @@ std::string page_of(const Evaluation& evaluation, const Predictions& predictions
 
 std::string EvaluationSubject::line() const { return text(model, " on ", data, ", ", split); }
 
-void write_evaluation(const Evaluation& evaluation, const Predictions& predictions,
+void write_metrics(const char* task, const EvaluationSubject& subject, std::int64_t samples,
+                   const std::vector<std::string>& class_names, const std::vector<HeadlineMetric>& metrics,
+                   const fs::path& folder) {
+  JsonObject json{{"task", task},
+                  {"model", subject.model},
+                  {"data", subject.data},
+                  {"split", text(subject.split)},
+                  {"samples", samples}};
+  if (!class_names.empty()) json.add("classes", class_names);
+  json.add("metrics", headline_json(metrics));
+  write_file(folder / "metrics.json", json.indented());
+}
+
+void write_evaluation(const Evaluation& evaluation, const Predictions& predictions, const ClassAreas& areas,
                       const std::vector<HeadlineMetric>& metrics, const Dataset& dataset,
                       const EvaluationSubject& subject, const EvaluationExtras& extras, const fs::path& folder) {
   write_report(evaluation, folder, false);
-  write_file(folder / "metrics.json", JsonObject{{"task", "classify"},
-                                                 {"model", subject.model},
-                                                 {"data", subject.data},
-                                                 {"split", text(subject.split)},
-                                                 {"samples", evaluation.samples()},
-                                                 {"classes", evaluation.class_names()},
-                                                 {"metrics", headline_json(metrics)}}
-                                          .indented());
+  write_metrics("classify", subject, evaluation.samples(), evaluation.class_names(), metrics, folder);
   write_file(folder / "predictions.csv", predictions_csv(predictions));
   write_file(folder / "mistakes.csv", mistakes_csv(predictions));
   write_file(folder / "label_issues.csv", label_issues_csv(predictions));
   if (!extras.slices.empty()) write_file(folder / "slices.csv", slices_csv(extras.slices));
   if (!extras.corrupted.empty()) write_file(folder / "corruptions.csv", corruptions_csv(extras.corrupted));
-  const std::vector<NamedChart> charts = charts_of(evaluation, predictions, subject.line());
-  for (const NamedChart& chart : charts) {
-    write_file(folder / (chart.name + ".png"), chart.png);
-    write_file(folder / (chart.name + ".svg"), chart.svg);
-  }
+  const std::vector<NamedChart> charts = charts_of(evaluation, predictions, areas, subject.line());
+  write_charts(charts, folder);
   const Sheets sheets{sheet_of(predictions, worst(predictions, 64), dataset, subject.split),
                       sheet_of(predictions, of_most_confused(evaluation, predictions), dataset, subject.split)};
   if (!sheets.mistakes.empty()) write_file(folder / "mistakes.jpg", sheets.mistakes);
   if (!sheets.confused.empty()) write_file(folder / "most_confused.jpg", sheets.confused);
   write_file(folder / "report.html", page_of(evaluation, predictions, metrics, charts, sheets, subject, extras));
+}
+
+void write_evaluation(const MultiLabelEvaluation& evaluation, const std::vector<NamedSample>& names,
+                      const ClassAreas& areas, const std::vector<HeadlineMetric>& metrics, const Dataset& dataset,
+                      const EvaluationSubject& subject, const fs::path& folder) {
+  write_report(evaluation, folder);
+  write_metrics("multi-label", subject, evaluation.samples(), evaluation.class_names(), metrics, folder);
+  write_file(folder / "predictions.csv", predictions_csv(evaluation, names));
+  write_file(folder / "mistakes.csv", mistakes_csv(evaluation, names));
+  const std::vector<NamedChart> charts = charts_of_curves(
+      {evaluation.class_names(), areas, [&](int c) { return evaluation.curve(c); }}, evaluation.per_class(),
+      subject.line());
+  write_charts(charts, folder);
+  std::vector<std::int64_t> worst = mistakes(evaluation);
+  worst.resize(std::min<std::size_t>(64, worst.size()));
+  const std::string sheet = sheet_of(evaluation, worst, names, dataset, subject.split);
+  if (!sheet.empty()) write_file(folder / "mistakes.jpg", sheet);
+  HtmlPage page("Evaluation", subject.line());
+  add_metrics(page, metrics, evaluation.samples(), evaluation.class_names().size());
+  page.section("Classes");
+  draw(page, charts, {"class_scores"});
+  page.table("Scores of each class", {"class", "precision", "recall", "F1", "samples"},
+             class_rows(evaluation.per_class(), evaluation.class_names()), 1);
+  page.section("Mistakes");
+  if (sheet.empty()) page.paragraph("There are none.");
+  if (!sheet.empty()) {
+    page.image("image/jpeg", sheet,
+               "The samples of the greatest loss; - names classes that were not found, + those that are not there");
+    page.table("The worst answers; mistakes.csv has all", {"file", "labels", "predicted", "loss"},
+               mistake_rows(evaluation, worst, names), 3);
+  }
+  page.section("Probabilities");
+  draw(page, charts, {"roc", "precision_recall"});
+  write_file(folder / "report.html", page.html());
 }
 
 }  // namespace neurim

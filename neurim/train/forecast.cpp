@@ -46,6 +46,15 @@ void ForecastData::copy(Split split, std::span<const std::int64_t> samples, std:
   }
 }
 
+double ForecastData::naive_mae() const {
+  double sum = 0;
+  const std::int64_t steps = windows.training_steps();
+  for (std::int64_t step = 1; step < steps; ++step)
+    sum += std::abs(value_at(series, step, target) - value_at(series, step - 1, target)) /
+           static_cast<double>(steps - 1);
+  return sum;
+}
+
 std::vector<std::string> ForecastData::notes(Split split) const {
   std::vector<std::string> notes = series.notes;
   if (const std::int64_t left_out = windows.left_out(split); windows.size(split) > 0 && left_out > 0)

@@ -22,6 +22,8 @@ struct ForecastData {
   /// (samples,horizon), both in the units of the series.
   void copy(Split split, std::span<const std::int64_t> samples, std::vector<double>& steps,
             std::vector<double>& following) const;
+  /// The mean |change| of the target from a step to the next in the training split, which scales errors for MASE.
+  double naive_mae() const;
   /// Notes for users on the series and on a split that is evaluated, a line each.
   std::vector<std::string> notes(Split split) const;
 };

@@ -12,8 +12,8 @@ namespace {
 
 std::string calibration_note(double temperature, const Probabilities& before, const Probabilities& after) {
   return text("temperature ", fixed(temperature, 4), ": log-loss ", fixed(before.log_loss().mean(), 4), " -> ",
-              fixed(after.log_loss().mean(), 4), ", calibration error ", fixed(before.calibration_error(), 4), " -> ",
-              fixed(after.calibration_error(), 4));
+              fixed(after.log_loss().mean(), 4), ", calibration error ", fixed(before.calibration_error().mean(), 4),
+              " -> ", fixed(after.calibration_error().mean(), 4));
 }
 
 /// The cells of a column by the names of samples: groups of the same data by that column.
@@ -45,6 +45,7 @@ ImageEvaluation evaluate_images(const Checkpoint& checkpoint, const Dataset& dat
   const Split split = o.subject.split;
   ImageEvaluation out{.evaluation = Evaluation(dataset.class_names()),
                       .predictions = Predictions(dataset.class_names()),
+                      .areas = {},
                       .headline = {},
                       .extras = {.slices_by = o.slice_by},
                       .unreadable = {},
@@ -72,7 +73,8 @@ ImageEvaluation evaluate_images(const Checkpoint& checkpoint, const Dataset& dat
   if (!o.slice_by.empty()) out.extras.slices = slices(out.predictions, o, dataset);
   if (o.corruptions)
     out.extras.corrupted = with_corruptions(checkpoint.model, dataset, split, o.preprocess, o.options, watch);
-  out.headline = headline_metrics(out.evaluation, out.predictions.probabilities());
+  out.areas = out.predictions.probabilities().areas();
+  out.headline = headline_metrics(out.evaluation, out.predictions.probabilities(), out.areas);
   return out;
 }
 

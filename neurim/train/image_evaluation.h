@@ -24,6 +24,7 @@ struct ImageEvaluationOptions {
 struct ImageEvaluation {
   Evaluation evaluation;
   Predictions predictions;
+  ClassAreas areas;
   std::vector<HeadlineMetric> headline;
   EvaluationExtras extras;
   std::vector<BadSample> unreadable;

@@ -69,7 +69,7 @@ LanguageValidation::LanguageValidation(const Model& model, const LanguageData& d
              {.deterministic = options.deterministic, .device = device_named(options.device)}) {}
 
 std::optional<Metrics> LanguageValidation::run(const TrainingTask::Watch& watch) {
-  double loss = 0, right = 0;
+  loss_ = {}, right_ = 0;
   const std::int64_t samples = data_.windows.size(split_), window = data_.windows.options().inputs;
   std::vector<std::int64_t> batch;
   for (std::int64_t first = 0; first < samples; first += batch_) {
@@ -83,19 +83,22 @@ std::optional<Metrics> LanguageValidation::run(const TrainingTask::Watch& watch)
     plan.run(plan.inputs(), plan.outputs());
     losses_.resize(next_.size());
     plan.outputs()[0].read(losses_.data());
-    loss = std::accumulate(losses_.begin(), losses_.end(), loss);
-    right += plan.outputs()[1].item();
+    for (const float loss : losses_) loss_.add(loss);
+    right_ += plan.outputs()[1].item();
     const bool go_on = !watch || watch(static_cast<double>(first + size) / static_cast<double>(samples));
     if (!go_on && first + size < samples) return {};
   }
   const std::int64_t count = samples * window;
-  loss /= static_cast<double>(count);
-  return Metrics{.loss = loss,
-                 .top1 = right / static_cast<double>(count),
-                 .bits_per_character = loss / std::numbers::ln2,
+  return Metrics{.loss = loss_.mean(),
+                 .top1 = right_ / static_cast<double>(count),
+                 .bits_per_character = loss_.mean() / std::numbers::ln2,
                  .bigram_bits_per_character = bigram_bits_,
                  .samples = count,
                  .task = TaskKind::language};
+}
+
+std::vector<HeadlineMetric> LanguageValidation::headline() const {
+  return headline_metrics(loss_, right_ / static_cast<double>(loss_.samples()), bigram_bits_);
 }
 
 Vocabulary vocabulary_of(const ModelConfig& config) {

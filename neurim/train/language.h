@@ -9,6 +9,7 @@
 #include "neurim/compile/plan.h"
 #include "neurim/data/sequences/corpus.h"
 #include "neurim/data/sequences/windows.h"
+#include "neurim/evaluate/headline.h"
 #include "neurim/train/training_task.h"
 
 namespace neurim {
@@ -31,6 +32,8 @@ class LanguageValidation {
   /// Nothing if `watch` ended it. Each character is predicted from those before it in its window, at least one. The
   /// Bigram is that of the text's training part, evaluated on the same characters.
   std::optional<Metrics> run(const TrainingTask::Watch& watch = {});
+  /// Those of the last run with their intervals, as if characters did not depend on each other.
+  std::vector<HeadlineMetric> headline() const;
 
  private:
   const LanguageData& data_;
@@ -40,6 +43,8 @@ class LanguageValidation {
   Compiled plans_;
   std::vector<std::int64_t> characters_, next_;
   std::vector<float> losses_;
+  SampleMean loss_;  // of each character, in nats
+  double right_ = 0;
 };
 
 /// The characters that a model knows.

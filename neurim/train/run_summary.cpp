@@ -10,6 +10,7 @@
 #include "neurim/base/text.h"
 #include "neurim/data/sources/table.h"
 #include "neurim/evaluate/intervals.h"
+#include "neurim/train/metrics.h"
 
 namespace neurim {
 
@@ -46,15 +47,6 @@ std::vector<std::map<std::string, double>> epochs_of(const fs::path& file) {
   return epochs;
 }
 
-/// By which epochs are compared, and whether less is better.
-std::pair<std::string, bool> monitor_of(const std::vector<std::map<std::string, double>>& epochs) {
-  for (const char* name : {"top1", "map"})
-    if (epochs[0].count(name)) return {name, false};
-  for (const char* name : {"mae", "val_loss"})
-    if (epochs[0].count(name)) return {name, true};
-  return {"train_loss", true};
-}
-
 /// Whether each sample of the newest report with predictions is answered rightly, by its name and label.
 std::map<std::string, bool> answers_of(const fs::path& run) {
   fs::path newest;
@@ -72,6 +64,21 @@ std::map<std::string, bool> answers_of(const fs::path& run) {
 }
 
 }  // namespace
+
+Monitor monitor_of(const std::map<std::string, std::string>& options, const std::map<std::string, double>& epoch) {
+  constexpr std::pair<TaskKind, const char*> kOnlyOf[] = {{TaskKind::multi_label, "map"},
+                                                          {TaskKind::forecast, "mae"},
+                                                          {TaskKind::language, "bits_per_character"},
+                                                          {TaskKind::classify, "top1"}};
+  for (const auto& [task, metric] : kOnlyOf) {
+    if (epoch.count(metric) == 0) continue;
+    const auto given = options.find("monitor");
+    const std::string name = given == options.end() || given->second == "auto" ? names_of(task).monitor : given->second;
+    for (const NamedMetric& one : names_of(task).metrics)
+      if (one.name == name) return {name == "loss" ? "val_loss" : name, one.lower_is_better};
+  }
+  return {"train_loss", true};
+}
 
 std::string RunSummary::option(const std::string& name) const {
   const auto found = options.find(name);
@@ -97,7 +104,7 @@ RunSummary read_run(const fs::path& folder) {
                  .best = {},
                  .monitor = {}};
   if (run.epochs.empty()) return run;
-  const auto [monitor, lower] = monitor_of(run.epochs);
+  const auto [monitor, lower] = monitor_of(run.options, run.epochs[0]);
   run.monitor = monitor;
   for (std::size_t i = 0; i < run.epochs.size(); ++i) {
     const auto value = run.epochs[i].find(monitor);

@@ -10,6 +10,14 @@
 namespace neurim {
 
 /// What a run folder says of itself.
+/// By which epochs are compared.
+struct Monitor {
+  std::string metric;            ///< as an epoch's event names it
+  bool lower_is_better = false;  ///< whether it falls as models improve
+};
+/// The run's option `monitor`, or what it stands for in a run of such epochs; the loss of training where they lack it.
+Monitor monitor_of(const std::map<std::string, std::string>& options, const std::map<std::string, double>& epoch);
+
 struct RunSummary {
   fs::path folder;
   std::map<std::string, std::string> options;         ///< args.yaml

@@ -33,16 +33,26 @@ Validation::Validation(const Model& model, const Dataset& dataset, Split split, 
 
 std::optional<Evaluation> Validation::run(const Watch& watch, Predictions* predictions) {
   require(!dataset_.multi_label(), "validation: the samples have any number of classes; use run_multi_label");
-  return evaluate<Evaluation>(watch, predictions);
+  Answer answer;
+  if (predictions)
+    answer = [&](std::int64_t sample, std::span<const float> logits, std::int64_t label) {
+      predictions->add_logits(sample, dataset_.name(split_, sample), logits, label);
+    };
+  return evaluate<Evaluation>(watch, answer);
 }
 
-std::optional<MultiLabelEvaluation> Validation::run_multi_label(const Watch& watch) {
+std::optional<MultiLabelEvaluation> Validation::run_multi_label(const Watch& watch, std::vector<NamedSample>* names) {
   require(dataset_.multi_label(), "validation: each sample has one class; use run");
-  return evaluate<MultiLabelEvaluation>(watch, nullptr);
+  Answer answer;
+  if (names)
+    answer = [&](std::int64_t sample, std::span<const float>, std::int64_t) {
+      names->push_back({sample, dataset_.name(split_, sample)});
+    };
+  return evaluate<MultiLabelEvaluation>(watch, answer);
 }
 
 template <class Evaluator>
-std::optional<Evaluator> Validation::evaluate(const Watch& watch, Predictions* predictions) {
+std::optional<Evaluator> Validation::evaluate(const Watch& watch, const Answer& answer) {
   Evaluator evaluation(dataset_.class_names());
   std::vector<bool> seen(static_cast<std::size_t>(dataset_.size(split_)), false);
   loader_->start(0);
@@ -54,7 +64,7 @@ std::optional<Evaluator> Validation::evaluate(const Watch& watch, Predictions* p
             ? multi_label_types(batch.size, p.channels, p.height, p.width, std::ssize(dataset_.class_names()))
             : batch_types(batch.size, p.channels, p.height, p.width));
     run_batch(plan, batch);
-    count(batch, plan, evaluation, seen, predictions);
+    count(batch, plan, evaluation, seen, answer);
     const bool go_on = !watch || watch(static_cast<double>(done) / static_cast<double>(loader_->batches()));
     if (!go_on && done < loader_->batches()) return {};
   }
@@ -63,7 +73,7 @@ std::optional<Evaluator> Validation::evaluate(const Watch& watch, Predictions* p
 
 template <class Evaluator>
 void Validation::count(const Batch& batch, const Plan& plan, Evaluator& evaluation, std::vector<bool>& seen,
-                       Predictions* predictions) {
+                       const Answer& answer) {
   const std::size_t classes = dataset_.class_names().size(), size = batch.size;
   logits_.resize(size * classes);
   losses_.resize(size);
@@ -80,8 +90,7 @@ void Validation::count(const Batch& batch, const Plan& plan, Evaluator& evaluati
     if (std::any_of(row.begin(), row.end(), [](float x) { return std::isnan(x); }))
       fail(Fault::failure, dataset_.name(split_, batch.indices[i]),
            ": the model gives NaN; it has probably diverged, try a lower learning rate");
-    if (predictions)
-      predictions->add_logits(batch.indices[i], dataset_.name(split_, batch.indices[i]), row, batch.labels[i]);
+    if (answer) answer(batch.indices[i], row, dataset_.multi_label() ? 0 : batch.labels[i]);
     std::copy_n(logits_.data() + i * classes, classes, logits_.data() + kept * classes);
     if (dataset_.multi_label())
       std::copy_n(batch.targets.data() + i * classes, classes, batch.targets.data() + kept * classes);

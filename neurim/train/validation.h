@@ -2,10 +2,12 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "neurim/compile/plan.h"
 #include "neurim/data/open_loader.h"
-#include "neurim/evaluate/multi_label.h"
+#include "neurim/evaluate/multi_label_csv.h"
 #include "neurim/evaluate/predictions.h"
 #include "neurim/model/model.h"
 #include "neurim/train/train_options.h"
@@ -27,17 +29,20 @@ class Validation {
   /// throws Error(usage). Adds each answer to `predictions`. Throws Error(failure) with the name of a sample for which
   /// the model gives NaN.
   std::optional<Evaluation> run(const Watch& watch = {}, Predictions* predictions = nullptr);
-  std::optional<MultiLabelEvaluation> run_multi_label(const Watch& watch = {});  ///< of multi-label data
+  /// The same of multi-label data; adds each sample to `names`.
+  std::optional<MultiLabelEvaluation> run_multi_label(const Watch& watch = {},
+                                                      std::vector<NamedSample>* names = nullptr);
 
   /// Samples that could not be decoded.
   std::vector<BadSample> bad() const { return loader_->bad(); }
 
  private:
+  using Answer = std::function<void(std::int64_t sample, std::span<const float> logits, std::int64_t label)>;
   template <class Evaluator>
-  std::optional<Evaluator> evaluate(const Watch& watch, Predictions* predictions);
+  std::optional<Evaluator> evaluate(const Watch& watch, const Answer& answer);
   template <class Evaluator>
   void count(const Batch& batch, const Plan& plan, Evaluator& evaluation, std::vector<bool>& seen,
-             Predictions* predictions);
+             const Answer& answer);
 
   const Dataset dataset_;
   const Split split_;

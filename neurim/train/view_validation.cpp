@@ -7,6 +7,7 @@
 #include "neurim/base/error.h"
 #include "neurim/core/device.h"
 #include "neurim/data/open_loader.h"
+#include "neurim/evaluate/calibration.h"
 #include "neurim/ops/softmax.h"
 #include "neurim/train/step.h"
 
@@ -48,7 +49,7 @@ std::optional<Evaluation> validate_views(const Model& model, const Dataset& data
     bad = loader->bad();
   }
 
-  Evaluation evaluation(dataset.class_names());
+  ExactSum loss;
   for (std::size_t index = 0; index < samples; ++index) {
     if (!seen[index]) continue;
     const std::span<float> mean(sums.data() + index * classes, classes);
@@ -56,10 +57,11 @@ std::optional<Evaluation> validate_views(const Model& model, const Dataset& data
     const std::int64_t label = dataset.label(split, static_cast<std::int64_t>(index));
     predictions.add(static_cast<std::int64_t>(index), dataset.name(split, static_cast<std::int64_t>(index)), mean,
                     label);
-    evaluation.add(mean, {&label, 1});
-    const float share = std::max(mean[label], std::numeric_limits<float>::min());
-    evaluation.add_loss(-std::log(static_cast<double>(share)), 1);
+    loss.add(-std::log(static_cast<double>(std::max(mean[label], std::numeric_limits<float>::min()))));
   }
+  Evaluation evaluation = evaluation_of(predictions);
+  const std::int64_t known = evaluation.samples();
+  if (known > 0) evaluation.add_loss(loss.value() / static_cast<double>(known), known);
   return evaluation;
 }
 

@@ -35,6 +35,13 @@ Metrics merged(const Json& test, std::size_t samples, Metrics empty, const Fill&
   return empty;
 }
 
+std::vector<double> estimates(const ClassAreas& areas) {
+  std::vector<double> out;
+  for (const Estimate& one : {areas.mean_roc_auc, areas.mean_average_precision})
+    for (const double number : {one.value, one.interval.low, one.interval.high}) out.push_back(number);
+  return out;
+}
+
 Json of_classes(const Json& test) {
   std::vector<float> scores;
   for (const Json& row : test.at("probabilities"))
@@ -47,11 +54,12 @@ Json of_classes(const Json& test) {
   };
   const auto said = merged(test, labels.size(), Evaluation(std::vector<std::string>(classes, "c")), fill);
   const auto sure = merged(test, labels.size(), Probabilities(static_cast<int>(classes)), fill);
-  std::vector<double> precision, recall, f1, auc, ap, averages;
+  std::vector<double> precision, recall, f1, averages;
   for (const ClassScores& one : said.per_class())
     precision.push_back(one.precision), recall.push_back(one.recall), f1.push_back(one.f1);
-  for (int c = 0; c < static_cast<int>(classes); ++c)
-    auc.push_back(sure.roc_auc(c)), ap.push_back(sure.average_precision(c));
+  const ClassAreas areas = sure.areas();
+  const Evaluation::Metric kappa[] = {&Evaluation::kappa};
+  const Interval drawn = said.intervals(kappa)[0];
   for (const Average kind : {Average::macro, Average::micro, Average::weighted})
     for (const double value : {said.average(kind).precision, said.average(kind).recall, said.average(kind).f1})
       averages.push_back(value);
@@ -69,10 +77,11 @@ Json of_classes(const Json& test) {
           {"matthews", number(said.matthews())},
           {"log_loss", number(sure.log_loss().mean())},
           {"brier", number(sure.brier().mean())},
-          {"calibration_error", number(sure.calibration_error())},
-          {"roc_auc", numbers(auc)},
-          {"average_precision", numbers(ap)},
-          {"interval", numbers({said.interval(&Evaluation::kappa).low, said.interval(&Evaluation::kappa).high})},
+          {"calibration_error", number(sure.calibration_error().mean())},
+          {"roc_auc", numbers(areas.roc_auc)},
+          {"average_precision", numbers(areas.average_precision)},
+          {"interval", numbers({drawn.low, drawn.high})},
+          {"areas", numbers(estimates(areas))},
           {"deviation", number(std::sqrt(sure.log_loss().variance()))}};
 }
 

@@ -13,6 +13,8 @@ import warnings
 try:
     import numpy as np
     import sklearn.metrics as sk
+    import torch
+    from torchmetrics.functional.classification.calibration_error import _ce_compute
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -131,6 +133,40 @@ class Metrics(unittest.TestCase):
             scores /= scores.sum(1, keepdims=True)  # which it asks for
             theirs = sk.brier_score_loss(case["labels"], scores[:, 1] if classes == 2 else scores)
             self.assertAlmostEqual(answers([case])[0]["brier"], theirs, places=6)
+
+    def test_intervals_of_areas(self):
+        """That their variance is the sum of squares of derivatives to the weights of samples, which are taken here by differences."""
+        for classes in (2, 3):
+            case = drawn(classes, 60, classes)
+            scores, labels = np.array(case["probabilities"], np.float32).astype(np.float64).round(2), np.array(case["labels"])
+            case["probabilities"] = scores.tolist()
+            found = answers([case])[0]["areas"]
+            scores = scores.astype(np.float32)
+            chosen = [1] if classes == 2 else range(classes)
+            for metric, (value, low, high) in zip((sk.roc_auc_score, sk.average_precision_score), (found[:3], found[3:])):
+                def mean(weights):
+                    return np.mean([metric(labels == c, scores[:, c], sample_weight=weights) for c in chosen])
+                step, one = 1e-4, np.eye(len(labels))
+                change = [(mean(1 + step * one[i]) - mean(1 - step * one[i])) / (2 * step) for i in range(len(labels))]
+                whole = mean(np.ones(len(labels)))
+                self.assertAlmostEqual(value, whole, places=12)
+                n, z = whole * (1 - whole) / np.square(change).sum(), 1.959963984540054
+                middle, half = (whole + z * z / 2 / n) / (1 + z * z / n), z / (1 + z * z / n) * np.sqrt(whole * (1 - whole) / n + z * z / 4 / n / n)
+                np.testing.assert_allclose([low, high], [middle - half, middle + half], rtol=1e-5)
+
+    def test_areas_without_errors_are_known_as_well_as_shares(self):
+        labels = np.array([0, 1] * 10)
+        found = answers([classified(np.eye(2, dtype=np.float32)[labels], labels)])[0]["areas"]
+        self.assertEqual([found[0], found[2], found[3], found[5]], [1, 1, 1, 1])
+        self.assertAlmostEqual(found[1], 10 / (10 + 1.959963984540054 ** 2), places=9)
+
+    def test_calibration_error_is_that_of_torchmetrics(self):
+        for seed, (samples, classes) in enumerate([(40, 2), (1000, 10), (600, 40)]):
+            case = drawn(seed, samples, classes)
+            confidences, answers_ = torch.tensor(case["probabilities"], dtype=torch.float32).double().max(1)
+            right = (answers_ == torch.tensor(case["labels"])).double()
+            theirs = _ce_compute(confidences, right, torch.linspace(0, 1, 16, dtype=torch.float64), norm="l1")  # whose public form rounds to f32
+            self.assertAlmostEqual(answers([case])[0]["calibration_error"], theirs.item(), places=9)
 
     def test_numbers(self):
         random = np.random.default_rng(1)

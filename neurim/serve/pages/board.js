@@ -11,6 +11,8 @@ const element = (tag, attributes = {}, ...children) => {
   return node;
 };
 const SVG_TAGS = new Set(["path", "line", "text", "title"]);
+// Short enough for an axis.
+const tick = (value) => (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e5) ? value.toExponential(1) : shown(value));
 const byId = (id) => document.getElementById(id);
 const shown = (value) => value === undefined || value === null ? "–" : typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value);
 const ask = async (address) => {
@@ -23,7 +25,7 @@ const query = (name, more = "") => `?run=${encodeURIComponent(name)}${more}`;
 function drawList() {
   const words = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   const fitting = runs.filter((run) => words.every((word) => `${run.name} ${run.model} ${run.data}`.toLowerCase().includes(word)));
-  const head = element("tr", {}, ...["show", "run", "model", "data", "epoch", "val loss", "top1", "state"].map((title, i) =>
+  const head = element("tr", {}, ...["show", "run", "model", "data", "epoch", "val loss", "best by", "state"].map((title, i) =>
     element("th", {scope: "col", ...(i > 3 && i < 7 ? {class: "n"} : {})}, title)));
   const rows = fitting.map((run) => {
     const box = element("input", {type: "checkbox", "aria-label": `show ${run.name}`});
@@ -32,7 +34,7 @@ function drawList() {
     const key = selected.has(run.name) ? [element("span", {class: `key c${selected.get(run.name).color}`})] : [];
     return element("tr", {}, element("td", {}, box), element("th", {scope: "row"}, ...key, run.name), element("td", {}, shown(run.model)),
       element("td", {}, shown(run.data)), element("td", {class: "n"}, `${shown(run.last.epoch)} of ${shown(run.epochs)}`),
-      element("td", {class: "n"}, shown(run.last.val_loss)), element("td", {class: "n"}, shown(run.last.top1)),
+      element("td", {class: "n"}, shown(run.last.val_loss)), element("td", {class: "n"}, run.monitor ? `${run.monitor} ${shown(run.last[run.monitor])}` : "–"),
       element("td", {}, run.age >= 0 && run.age < 60 ? "active" : ""));
   });
   const active = document.activeElement && document.activeElement.getAttribute("aria-label");
@@ -92,15 +94,16 @@ function chart(metric) {
   const xs = lines.flatMap((line) => [line.x[0], line.x[line.x.length - 1]]);
   const ys = lines.flatMap((line) => line.y.filter((value) => value !== null));
   if (ys.length === 0) return null;
-  const low = ys.reduce((a, b) => Math.min(a, b)), high = ys.reduce((a, b) => Math.max(a, b));
-  const left = Math.min(...xs), right = Math.max(...xs), up = high - low || Math.abs(high) || 1, across = right - left || 1;
+  let low = ys.reduce((a, b) => Math.min(a, b)), high = ys.reduce((a, b) => Math.max(a, b));
+  if (low === high) [low, high] = [low - (Math.abs(low) / 2 || 1), high + (Math.abs(high) / 2 || 1)];  // in the middle
+  const left = Math.min(...xs), right = Math.max(...xs), up = high - low, across = right - left || 1;
   const px = (x) => LEFT + ((x - left) / across) * (WIDTH - LEFT - RIGHT), py = (y) => HEIGHT - BOTTOM - ((y - low) / up) * (HEIGHT - TOP - BOTTOM);
   const words = lines.map((line) => `${line.name} ${shown(line.last)}`).join(", ");
   const drawing = element("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${metric} over epochs; last values: ${words}`});
   for (let i = 0; i <= 4; ++i) {
     const value = low + (up * i) / 4, y = py(value);
     drawing.append(element("line", {class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: y, y2: y}),
-      element("text", {x: LEFT - 6, y: y + 4, "text-anchor": "end"}, shown(logarithmic ? 10 ** value : value)));
+      element("text", {x: LEFT - 6, y: y + 4, "text-anchor": "end"}, tick(logarithmic ? 10 ** value : value)));
   }
   for (const x of new Set([left, right])) drawing.append(element("text", {x: px(x), y: HEIGHT - 6, "text-anchor": x === left ? "start" : "end"}, shown(x)));
   for (const line of lines) {
