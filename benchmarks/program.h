@@ -22,10 +22,10 @@ inline int run_program(int argc, char** argv, void (*run)(const std::vector<std:
   }
 }
 
-/// The words NAME=N after the first, N of 1 or more, of those that are known.
-inline void read_counts(const std::vector<std::string>& words,
-                        std::map<std::string, std::int64_t, std::less<>>& known) {
-  for (std::size_t i = 1; i < words.size(); ++i) {
+/// The words NAME=N from place `first` on, N of 1 or more, of those that are known.
+inline void read_counts(const std::vector<std::string>& words, std::map<std::string, std::int64_t, std::less<>>& known,
+                        std::size_t first = 1) {
+  for (std::size_t i = first; i < words.size(); ++i) {
     const std::size_t equals = std::min(words[i].find('='), words[i].size() - 1);
     const auto at = known.find(words[i].substr(0, equals));
     const char *begin = words[i].data() + equals + 1, *end = words[i].data() + words[i].size();

@@ -27,7 +27,7 @@ int list_runs(const fs::path& folder, Console& console) {
   for (const fs::path& path : runs_below(folder)) {
     const RunSummary run = read_run(path);
     const auto shown = [](std::optional<double> value) { return value ? significant(*value) : std::string("-"); };
-    const std::optional<double> best = run.monitor.empty() ? std::nullopt : run.metric(run.monitor);
+    const std::optional<double> best = run.metric(run.monitor);
     rows.push_back({path.string(), run.option("model"), run.option("data"),
                     text(run.epochs.size(), " of ", run.option("epochs")),
                     best ? text(run.monitor, ' ', significant(*best)) : "-", run.best ? text(*run.best + 1) : "-",

@@ -53,7 +53,10 @@ ClassScores average_of(const std::vector<ClassScores>& classes, Average kind) {
 }
 
 Evaluation::Evaluation(std::vector<std::string> class_names)
-    : names_(std::move(class_names)), confusion_(names_.size() * names_.size()), ranks_(names_.size()) {
+    : names_(std::move(class_names)),
+      confusion_(names_.size() * names_.size()),
+      counts_(names_.size()),
+      ranks_(names_.size()) {
   require(names_.size() >= 2, "evaluation: needs at least two classes, got ", names_.size());
 }
 
@@ -88,6 +91,13 @@ void Evaluation::add_answer(std::span<const float> probabilities, std::int64_t p
   count_answer(probabilities, static_cast<std::size_t>(label), best, probabilities[best]);
 }
 
+void Evaluation::tally(std::size_t truth, std::size_t predicted, std::int64_t samples) {
+  confusion_[truth * names_.size() + predicted] += samples;
+  counts_[truth].truth += samples, counts_[predicted].predicted += samples;
+  if (truth == predicted) counts_[truth].hits += samples;
+  samples_ += samples;
+}
+
 void Evaluation::check_scores(std::span<const float> scores) const {
   if (std::any_of(scores.begin(), scores.end(), [](float x) { return std::isnan(x); }))
     fail(Fault::failure, "evaluation: the model gives NaN; it has probably diverged, try a lower learning rate");
@@ -99,9 +109,9 @@ void Evaluation::count_answer(std::span<const float> scores, std::size_t label, 
   for (std::size_t c = 0; c < scores.size(); ++c)
     before += scores[c] > scores[label] || (scores[c] == scores[label] && (c == predicted || c < label));
   ++ranks_[predicted == label ? 0 : before];
-  ++confusion_[label * scores.size() + predicted];
+  tally(label, predicted, 1);
   (predicted == label ? sure_right_ : sure_wrong_).push_back(confidence);
-  ++samples_, ++ranked_;
+  ++ranked_;
 }
 
 void Evaluation::add_predictions(std::span<const std::int64_t> predicted, std::span<const std::int64_t> labels) {
@@ -110,8 +120,7 @@ void Evaluation::add_predictions(std::span<const std::int64_t> predicted, std::s
   check_labels(labels, "label");
   check_labels(predicted, "prediction");
   for (std::size_t i = 0; i < labels.size(); ++i)
-    ++confusion_[static_cast<std::size_t>(labels[i]) * names_.size() + static_cast<std::size_t>(predicted[i])];
-  samples_ += static_cast<std::int64_t>(labels.size());
+    tally(static_cast<std::size_t>(labels[i]), static_cast<std::size_t>(predicted[i]), 1);
 }
 
 void Evaluation::add_loss(double mean, std::int64_t samples) {
@@ -122,11 +131,11 @@ void Evaluation::add_loss(double mean, std::int64_t samples) {
 void Evaluation::merge(const Evaluation& other) {
   require(names_ == other.names_, "evaluation: cannot merge results over different classes (", classes(), " and ",
           other.classes(), " classes)");
-  add_all(confusion_, other.confusion_);
+  for (std::size_t t = 0; t < names_.size(); ++t)
+    for (std::size_t p = 0; p < names_.size(); ++p) tally(t, p, other.confusion_[t * names_.size() + p]);
   add_all(ranks_, other.ranks_);
   sure_right_.insert(sure_right_.end(), other.sure_right_.begin(), other.sure_right_.end());
   sure_wrong_.insert(sure_wrong_.end(), other.sure_wrong_.begin(), other.sure_wrong_.end());
-  samples_ += other.samples_;
   ranked_ += other.ranked_;
   loss_samples_ += other.loss_samples_;
   loss_sum_.merge(other.loss_sum_);
@@ -134,7 +143,7 @@ void Evaluation::merge(const Evaluation& other) {
 
 std::int64_t Evaluation::correct() const {
   std::int64_t sum = 0;
-  for (int c = 0; c < classes(); ++c) sum += count(c, c);
+  for (const ClassCount& one : counts_) sum += one.hits;
   return sum;
 }
 
@@ -173,28 +182,16 @@ Interval Evaluation::top_k_interval(int k) const {
                 ranked_);
 }
 
-std::vector<Evaluation::ClassCount> Evaluation::class_counts() const {
-  const std::size_t classes = names_.size();
-  std::vector<ClassCount> counts(classes);
-  for (std::size_t t = 0; t < classes; ++t)
-    for (std::size_t p = 0; p < classes; ++p) {
-      const std::int64_t count = confusion_[t * classes + p];
-      counts[t].truth += count, counts[p].predicted += count;
-      if (t == p) counts[t].hits = count;
-    }
-  return counts;
-}
-
 std::vector<ClassScores> Evaluation::per_class() const {
   std::vector<ClassScores> scores;
-  for (const auto& [truth, predicted, hits] : class_counts())
+  for (const auto& [truth, predicted, hits] : counts_)
     scores.push_back({ratio(hits, predicted), ratio(hits, truth), ratio(2 * hits, predicted + truth), truth});
   return scores;
 }
 
 std::vector<double> Evaluation::specificity() const {
   std::vector<double> out;
-  for (const auto& [truth, predicted, hits] : class_counts())
+  for (const auto& [truth, predicted, hits] : counts_)
     out.push_back(ratio(samples_ - truth - predicted + hits, samples_ - truth));
   return out;
 }
@@ -202,7 +199,7 @@ std::vector<double> Evaluation::specificity() const {
 std::vector<double> Evaluation::f_beta(double beta) const {
   require(beta >= 0, "f_beta: beta is ", beta, "; expected at least 0");
   std::vector<double> out;
-  for (const auto& [truth, predicted, hits] : class_counts()) {
+  for (const auto& [truth, predicted, hits] : counts_) {
     const double weighted = beta * beta * static_cast<double>(truth) + static_cast<double>(predicted);
     out.push_back(weighted == 0 ? 0 : (1 + beta * beta) * static_cast<double>(hits) / weighted);
   }
@@ -211,13 +208,13 @@ std::vector<double> Evaluation::f_beta(double beta) const {
 
 std::vector<double> Evaluation::iou() const {
   std::vector<double> out;
-  for (const auto& [truth, predicted, hits] : class_counts()) out.push_back(ratio(hits, truth + predicted - hits));
+  for (const auto& [truth, predicted, hits] : counts_) out.push_back(ratio(hits, truth + predicted - hits));
   return out;
 }
 
 double Evaluation::balanced_accuracy() const {
   double sum = 0, there = 0;
-  for (const auto& [truth, predicted, hits] : class_counts())
+  for (const auto& [truth, predicted, hits] : counts_)
     if (truth > 0) sum += ratio(hits, truth), ++there;
   return there == 0 ? kNaN : sum / there;
 }
@@ -225,7 +222,7 @@ double Evaluation::balanced_accuracy() const {
 double Evaluation::kappa() const {
   const double n = static_cast<double>(samples_);
   double chance = 0;
-  for (const auto& [truth, predicted, hits] : class_counts())
+  for (const auto& [truth, predicted, hits] : counts_)
     chance += static_cast<double>(truth) * static_cast<double>(predicted);
   const double above = n * n - chance;
   return above == 0 ? kNaN : (n * static_cast<double>(correct()) - chance) / above;
@@ -234,7 +231,7 @@ double Evaluation::kappa() const {
 double Evaluation::matthews() const {
   const double n = static_cast<double>(samples_);
   double both = 0, truths = 0, answers = 0;
-  for (const auto& [truth, predicted, hits] : class_counts()) {
+  for (const auto& [truth, predicted, hits] : counts_) {
     const double t = static_cast<double>(truth), p = static_cast<double>(predicted);
     both += t * p, truths += t * t, answers += p * p;
   }
@@ -250,9 +247,11 @@ std::vector<Interval> Evaluation::intervals(std::span<const Metric> metrics) con
   Evaluation drawn = Evaluation(names_);
   drawn.subset_ = subset_;
   const auto of_counts = [&](const std::vector<std::int64_t>& of_cells) {
+    for (const std::size_t cell : cells) drawn.confusion_[cell] = 0;
+    std::fill(drawn.counts_.begin(), drawn.counts_.end(), ClassCount());
     drawn.samples_ = 0;
     for (std::size_t i = 0; i < cells.size(); ++i)
-      drawn.confusion_[cells[i]] = of_cells[i], drawn.samples_ += of_cells[i];
+      drawn.tally(cells[i] / names_.size(), cells[i] % names_.size(), of_cells[i]);
     std::vector<double> values;
     for (const Metric& metric : metrics) values.push_back(metric(drawn));
     return values;

@@ -129,13 +129,14 @@ class Evaluation {
   struct ClassCount {
     std::int64_t truth = 0, predicted = 0, hits = 0;
   };
-  std::vector<ClassCount> class_counts() const;
+  void tally(std::size_t truth, std::size_t predicted, std::int64_t samples);
   void count_answer(std::span<const float> scores, std::size_t label, std::size_t predicted, float confidence);
   void check_scores(std::span<const float> scores) const;
   void check_labels(std::span<const std::int64_t> values, const char* what) const;
 
   std::vector<std::string> names_;
   std::vector<std::int64_t> confusion_;         // (true, predicted)
+  std::vector<ClassCount> counts_;              // its sums by class
   std::vector<std::int64_t> ranks_;             // [r]: samples whose true class has r classes before it
   std::vector<float> sure_right_, sure_wrong_;  // confidences of correct and of wrong answers
   std::int64_t samples_ = 0, ranked_ = 0, loss_samples_ = 0;

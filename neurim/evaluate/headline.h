@@ -14,10 +14,10 @@ namespace neurim {
 
 /// A metric as people read it.
 struct HeadlineMetric {
-  std::string name, title;  ///< in files, and for people
-  double value = 0;         ///< NaN: it is none
+  std::string name, title;                ///< in files, and for people
+  double value = 0;                       ///< NaN: it is none
   std::optional<Interval> interval = {};  ///< of 95 %; none where it has none
-  bool percent = false;  ///< people read it as a percentage
+  bool percent = false;                   ///< people read it as a percentage
 };
 
 /// Of one class a sample: accuracies, F1, log-loss, Brier score, calibration error, kappa, Matthews' correlation and

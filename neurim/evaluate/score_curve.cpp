@@ -1,6 +1,7 @@
 #include "neurim/evaluate/score_curve.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -13,23 +14,27 @@ constexpr double kNoArea = std::numeric_limits<double>::quiet_NaN();
 double positives(std::span<const CurvePoint> curve) { return static_cast<double>(curve.back().true_positives); }
 double negatives(std::span<const CurvePoint> curve) { return static_cast<double>(curve.back().false_positives); }
 
+/// A number that grows as the score falls; the same for both zeros.
+std::uint32_t falling_key(float score) {
+  const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);
+  return bits >> 31 ? bits : ~bits & 0x7fffffff;
+}
+
 /// The mean over classes of a metric, and how each sample moves it.
 class MeanOverClasses {
  public:
   explicit MeanOverClasses(std::int64_t samples) : influence_(samples) {}
 
-  /// Adds the metric of a class. Its scores lie on the curve; `change` is called where the metric is a number.
+  /// Adds the metric of a class. `places` are the points of its scores; `change` is called where it is a number.
   template <class Change>
-  void add(double value, std::span<const Score> scores, std::span<const CurvePoint> curve, const Change& change) {
+  void add(double value, std::span<const Score> scores, std::span<const std::uint32_t> places,
+           std::span<const CurvePoint> curve, const Change& change) {
     if (std::isnan(value)) return;
     sum_ += value, ++count_;
     least_ += std::min(curve.back().true_positives, std::max<std::int64_t>(1, curve.back().false_positives));
     const Influence influence = change(curve);
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      const auto at = std::lower_bound(curve.begin(), curve.end(), scores[i].score,
-                                       [](const CurvePoint& point, double score) { return point.score > score; });
-      influence_[i] += (scores[i].positive ? influence.positive : influence.negative)[at - curve.begin()];
-    }
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      influence_[i] += (scores[i].positive ? influence.positive : influence.negative)[places[i]];
   }
 
   Estimate mean() const {
@@ -47,13 +52,19 @@ class MeanOverClasses {
 
 }  // namespace
 
-std::vector<CurvePoint> score_curve(std::vector<Score> scores) {
-  std::sort(scores.begin(), scores.end(), [](const Score& a, const Score& b) { return a.score > b.score; });
+std::vector<CurvePoint> score_curve(std::span<const Score> scores, std::vector<std::uint32_t>* places) {
+  std::vector<std::uint64_t> order;  // scores in the upper half, samples in the lower
+  order.reserve(scores.size());
+  for (const Score& one : scores) order.push_back(std::uint64_t{falling_key(one.score)} << 32 | order.size());
+  std::sort(order.begin(), order.end());
+  if (places) places->resize(scores.size());
   std::vector<CurvePoint> points{{std::numeric_limits<double>::infinity(), 0, 0}};
-  for (const Score& one : scores) {
+  for (const std::uint64_t key : order) {
+    const Score& one = scores[key & 0xffffffff];
     if (points.size() == 1 || one.score != points.back().score)
       points.push_back({one.score, points.back().true_positives, points.back().false_positives});
     ++(one.positive ? points.back().true_positives : points.back().false_positives);
+    if (places) (*places)[key & 0xffffffff] = static_cast<std::uint32_t>(points.size() - 1);
   }
   return points;
 }
@@ -119,14 +130,15 @@ ClassAreas class_areas(std::int64_t samples, int classes, int first,
                        const std::function<std::vector<Score>(int)>& scores) {
   ClassAreas out{.first = first};
   MeanOverClasses area(samples), precision(samples);
+  std::vector<std::uint32_t> places;
   for (int c = 0; c < classes; ++c) {
     const std::vector<Score> of_class = scores(c);
-    const std::vector<CurvePoint> curve = score_curve(of_class);
+    const std::vector<CurvePoint> curve = score_curve(of_class, &places);
     out.roc_auc.push_back(roc_auc(curve));
     out.average_precision.push_back(average_precision(curve));
     if (c < first) continue;
-    area.add(out.roc_auc.back(), of_class, curve, roc_auc_influence);
-    precision.add(out.average_precision.back(), of_class, curve, average_precision_influence);
+    area.add(out.roc_auc.back(), of_class, places, curve, roc_auc_influence);
+    precision.add(out.average_precision.back(), of_class, places, curve, average_precision_influence);
   }
   out.mean_roc_auc = area.mean();
   out.mean_average_precision = precision.mean();

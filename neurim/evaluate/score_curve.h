@@ -23,7 +23,8 @@ struct CurvePoint {
 };
 
 /// The points at which the class is said of more samples, by falling scores; equal scores at once. No score is NaN.
-std::vector<CurvePoint> score_curve(std::vector<Score> scores);
+/// `places` becomes the point of each sample.
+std::vector<CurvePoint> score_curve(std::span<const Score> scores, std::vector<std::uint32_t>* places = nullptr);
 
 /// The area under the curve of true over false positives; NaN where all samples have the class, or none.
 double roc_auc(std::span<const CurvePoint> curve);
