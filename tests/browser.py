@@ -1,10 +1,12 @@
 """A browser for tests: Chromium without a window, through chromedriver and the WebDriver protocol (W3C)."""
 import base64
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -22,7 +24,9 @@ class Browser:
     """One window. `dark`: whether the reader asks for dark pages."""
 
     def __init__(self, dark=False):
-        self.process = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.home = tempfile.TemporaryDirectory()  # what it leaves behind
+        self.process = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                        env={**os.environ, "TMPDIR": self.home.name, "HOME": self.home.name})
         for line in self.process.stdout:
             if port := re.search(r"started successfully on port (\d+)", line):
                 break
@@ -39,6 +43,7 @@ class Browser:
         self.process.terminate()
         self.process.wait(20)
         self.process.stdout.close()
+        self.home.cleanup()
 
     def ask(self, path, body=None, method=None):
         request = urllib.request.Request(self.root + path, method=method or ("GET" if body is None else "POST"),

@@ -4,6 +4,7 @@
 #include "neurim/cli/verbs.h"
 #include "neurim/infer/embedding.h"
 #include "neurim/neurim.h"
+#include "neurim/train/run_folder.h"
 
 namespace neurim::cli {
 
