@@ -61,7 +61,7 @@ void main_of(const std::vector<std::string>& words) {
       << JsonObject{{"images", options["images"]}, {"classes", classes}, {"run_s", running},
                     {"count_s", counting},         {"tell_s", telling},  {"share", (counting + telling) / running}}
              .line()
-      << std::endl;
+      << '\n';
 }
 
 }  // namespace
