@@ -34,6 +34,7 @@ constexpr Verb kVerbs[] = {
     {"run", "run a model on raw tensors in .npy files", verb_run, true},
     {"resume", "go on with a run that was stopped", verb_resume, true},
     {"export", "write a model as an ONNX file", verb_export, true},
+    {"quantize", "write a classifier in 8 bits that stays as accurate as asked", verb_quantize, true},
     {"data", "look at data sets: find broken and odd images", verb_data, true},
     {"info", "show the layers of a model, or its plan", verb_info},
     {"models", "list the models that are known by name", verb_models},
@@ -57,7 +58,8 @@ int print_usage(const Words& words) {
   std::printf(
       "\n'neurim VERB --help' shows the options of a verb and examples.\n"
       "exit codes: 0 done, 1 failed, 2 wrong options, 3 bad data or model files, 4 no memory, disk or lock,\n"
-      "            5 an export that answers otherwise than its model;\n"
+      "            5 an export that answers otherwise than its model, or less accurate in\n"
+      "            8 bits than allowed;\n"
       "            state saved for `neurim resume`: 130 after Ctrl-C, 75 after SIGTERM, SIGHUP, SIGUSR1,\n"
       "            SIGUSR2 or SIGXCPU\n");
   return 0;

@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <cmath>
+
 #include "neurim/base/writable.h"
+#include "neurim/cli/export_formats.h"
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
@@ -23,7 +27,8 @@ struct Bounds {
 };
 constexpr Bounds kExact{1, 1e-4},  // of f32
     kRounded{1, 0.01},             // where a pixel may be rounded the other way
-    kHalf{0.99, 0.01};             // of f16 and bf16
+    kHalf{0.99, 0.01},             // of f16 and bf16
+    kBytes{0.99, 0.05};            // of 8 bits, where a number between two of them may be rounded the other way
 constexpr int kUnlike = 5;         // the exit code of an export that answers otherwise
 
 /// "best.onnx (1,024 KiB)", or both names with the size of both.
@@ -58,12 +63,19 @@ bool compare_export(const Checkpoint& checkpoint, const fs::path& path, bool own
   return alike;
 }
 
+/// Whether layers of the model read numbers of 8 bits.
+bool reads_bytes(const Checkpoint& checkpoint) {
+  const Graph graph = function_of(checkpoint).graph;
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const Graph::Node& node) { return node.op->name() == "quantize"; });
+}
+
 /// What a dry run says.
 int would_write(const Checkpoint& checkpoint, const std::string& format, const fs::path& path,
                 const OnnxExportOptions& options, ExportedPreprocess preprocess, const CommandLine& line,
                 Console& console) {
   std::optional<OnnxExport> files;
-  if (format == "onnx")
+  if (format != "neurim")
     files = onnx_of(checkpoint, path, options, preprocess);
   else
     function_of(checkpoint, options.dynamic_batch);
@@ -76,18 +88,28 @@ int would_write(const Checkpoint& checkpoint, const std::string& format, const f
 }
 
 /// Throws Error(usage) where the options do not fit together.
-void check_options(const CommandLine& line, const std::string& format, const std::string& output) {
-  require(format == "onnx" || format == "neurim", "format: there is no '", format, "'; known are onnx, neurim");
+void check_options(const CommandLine& line, const ExportFormat& format, const std::string& output) {
+  require(format.known(), "format: there is no '", format.name, "'; known are onnx, neurim, openvino, engine, triton");
   for (const char* name : {"opset", "preprocess", "half", "data", "parity_tol"})
-    require(format == "onnx" || !line.given(name), name, ": is for format=onnx");
+    require(format.name != "neurim" || !line.given(name), name, ": is for format=onnx, and what is made of it");
+  const std::pair<const char*, std::vector<std::string>> of_some[] = {
+      {"python", {"openvino", "engine"}}, {"gpus", {"engine"}}, {"batches", {"engine", "triton"}}};
+  for (const auto& [name, formats] : of_some)
+    require(!line.given(name) || std::find(formats.begin(), formats.end(), format.name) != formats.end(), name,
+            ": is for format=", join(formats, " and format="));
+  if (format.name == "triton") return;
   if (!output.empty() && (is_there(output) || !fs::path(output).has_filename())) check_can_write(output);
 }
 
 /// What the option says: by default a classifier of images of 8 bits has it in the file.
-ExportedPreprocess exported_preprocess(const std::string& chosen, const Checkpoint& checkpoint) {
+ExportedPreprocess exported_preprocess(const std::string& chosen, const std::string& format,
+                                       const Checkpoint& checkpoint) {
   require(chosen.empty() || chosen == "embedded" || chosen == "external", "preprocess: there is no '", chosen,
           "'; known are embedded, external");
-  const bool embedded = chosen.empty() ? embeds_no_preprocess(checkpoint.config).empty() : chosen == "embedded";
+  require(chosen != "embedded" || format != "engine",
+          "preprocess: TensorRT takes no images of u8; engines are of format f32, preprocess=external");
+  const bool embedded = chosen.empty() ? format != "engine" && embeds_no_preprocess(checkpoint.config).empty()
+                                       : chosen == "embedded";
   return embedded ? ExportedPreprocess::embedded : ExportedPreprocess::external;
 }
 
@@ -101,7 +123,9 @@ void choose_dtype(const std::string& half, bool opset_given, OnnxExportOptions& 
 }
 
 struct ExportOptions {
-  std::string model, arch, format = "onnx", output, data, preprocess, half = "false";
+  std::string model, arch, data, preprocess, half = "false";
+  ExportFormat format{.name = "onnx"};
+  std::vector<double> batches{1, 8, 32};
   InputOptions input;
   OnnxExportOptions onnx;
   std::int64_t seed = 0;
@@ -112,8 +136,12 @@ struct ExportOptions {
     line.options("model", model, "run folder, model folder, weights or function file, model file, or known name",
                  {"m"});
     line.options("arch", arch, kArchOfWeights);
-    line.options("format", format, "onnx, or neurim: the graph with its weights in one file, which all verbs take");
-    line.options("output", output, "file to write; by default export/best.onnx or best.neurim in the run folder");
+    line.options(
+        "format", format.name,
+        "onnx; neurim: the graph with its weights in one file, which all verbs take; openvino: IR, by the Python "
+        "module openvino; engine: by tensorrt_rtx or tensorrt; triton: a model repository");
+    line.options("output", format.output,
+                 "file to write, of triton the repository; by default below export in the run folder, as best.onnx");
     input.visit(line.options);
     line.options.topic("output");
     line.options(
@@ -133,7 +161,12 @@ struct ExportOptions {
     line.options(
         "parity_tol", tolerance,
         "how much the probabilities of the ONNX file may differ from the model's; more end with exit code 5; by "
-        "default 0.0001, with preprocessing in the file or in 16 bits 0.01");
+        "default 0.0001, with preprocessing in the file or in 16 bits 0.01, of layers in 8 bits 0.05");
+    line.options("python", format.engine.python, "the Python that has the modules of openvino and engine");
+    line.options("gpus", format.engine.gpus,
+                 "compute capabilities that an engine is built for, such as 80,86; by default of the GPU that is here");
+    line.options("batches", batches,
+                 "the least, usual and largest number of samples of an engine; triton takes the last");
     line.options("seed", seed, kSeedOfWeights);
   }
 };
@@ -151,7 +184,14 @@ int verb_export(const Words& words) {
   ExportOptions o;
   o.visit(line);
   if (!line.parse(words)) return 0;
-  check_options(line, o.format, o.output);
+  check_options(line, o.format, o.format.output);
+  const bool whole = std::all_of(o.batches.begin(), o.batches.end(),
+                                 [](double n) { return n >= 1 && n < 1e6 && n == std::floor(n); });
+  require(whole && o.batches.size() == 3 && std::is_sorted(o.batches.begin(), o.batches.end()),
+          "batches are three whole numbers that do not fall, such as 1,8,32");
+  for (std::size_t i = 0; i < 3; ++i) o.format.engine.batches[i] = static_cast<std::int64_t>(o.batches[i]);
+  o.format.most_batch = o.format.engine.batches[2];
+  o.format.half = o.half != "false" && o.half != "f32";
   choose_dtype(o.half, line.given("opset"), o.onnx);
 
   initialize();
@@ -165,12 +205,12 @@ int verb_export(const Words& words) {
   print_notes(checkpoint, console);
   if (checkpoint.config.task() == TaskKind::forecast)
     if (const std::string lost = lost_in_f32(checkpoint); !lost.empty()) console.print(text("note: ", lost));
-  const ExportedPreprocess kind = exported_preprocess(o.preprocess, checkpoint);
-  const fs::path path = o.output.empty() ? export_path(checkpoint, o.format) : fs::path(o.output);
+  const ExportedPreprocess kind = exported_preprocess(o.preprocess, o.format.name, checkpoint);
+  const fs::path path = o.format.onnx(checkpoint);
   check_no_input(path, files_of_model(o.model, checkpoint));
-  if (line.dry_run()) return would_write(checkpoint, o.format, path, o.onnx, kind, line, console);
+  if (line.dry_run()) return would_write(checkpoint, o.format.name, path, o.onnx, kind, line, console);
   Files files{{path.string()}, 0};
-  if (o.format == "onnx") {
+  if (o.format.name != "neurim") {
     const OnnxExport written = export_checkpoint(checkpoint, path, o.onnx, kind);
     files = {written.names(), written.size()};
   } else {
@@ -180,17 +220,20 @@ int verb_export(const Words& words) {
   int exit_code = 0;
   if (checkpoint.path.empty()) console.print(drawn_weights_note(checkpoint));
   const Preprocess& p = checkpoint.config.preprocess;
-  const bool embedded = o.format == "onnx" && kind == ExportedPreprocess::embedded;
+  const bool embedded = o.format.name != "neurim" && kind == ExportedPreprocess::embedded;
   console.print(text("Saved ", described(files), ", input ",
                      checkpoint.config.sequence ? text(input_type(checkpoint.config, 1))
                      : embedded                 ? text("u8(N,height,width,", p.channels, ") of any size, resized to ")
                                                 : "",
                      checkpoint.config.sequence ? "" : text(p.channels, 'x', p.height, 'x', p.width)));
   JsonObject summary{{"event", "summary"}, {"path", path.string()}, {"files", files.names}, {"bytes", files.bytes}};
-  const bool compares = o.format == "onnx" && !writes_in_place(path);  // what is written away is not there to be read
-  Bounds bounds = o.onnx.dtype != DType::f32 ? kHalf : embedded ? kRounded : kExact;
+  const bool compares = o.format.name != "neurim" &&
+                        !writes_in_place(path);  // what is written away is not there to be read
+  Bounds bounds = reads_bytes(checkpoint) ? kBytes : o.onnx.dtype != DType::f32 ? kHalf : embedded ? kRounded : kExact;
   bounds.difference = o.tolerance.value_or(bounds.difference);
-  if (compares && !compare_export(checkpoint, path, o.output.empty(), o.data, bounds, console, summary))
+  if (compares && !compare_export(checkpoint, path, o.format.output.empty(), o.data, bounds, console, summary))
+    exit_code = kUnlike;
+  if (o.format.from_onnx() && exit_code == 0 && !o.format.make(checkpoint, bounds.difference, console, summary))
     exit_code = kUnlike;
   console.event(summary);
   return exit_code;

@@ -27,8 +27,8 @@ std::set<int> byte_factors(const Graph& graph) {
   };
   std::set<int> found;
   for (const Graph::Node& node : graph.nodes)
-    if (graph.multiply_adds(node) > 0 && node.in.size() > 1 && dequantized(node.in[0]) && dequantized(node.in[1]) &&
-        !of_constant(node.in[0]))
+    if (node.in.size() > 1 && dequantized(node.in[0]) && dequantized(node.in[1]) && !of_constant(node.in[0]) &&
+        graph.multiply_adds(node) > 0)
       found.insert(node.in[1]);
   return found;
 }

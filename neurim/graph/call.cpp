@@ -103,7 +103,7 @@ Device device_of(const Tensors& in) {
 
 }  // namespace
 
-Tensors call(const Graph& graph, const Tensors& in) {
+Tensors call(const Graph& graph, const Tensors& in, const std::function<void(int, const Tensor&)>& see) {
   Sizes sizes = sizes_of(graph, in);
   const Dim::Symbols symbols = lookup(sizes);
   for (std::size_t i = 0; i < in.size(); ++i) {
@@ -136,6 +136,7 @@ Tensors call(const Graph& graph, const Tensors& in) {
       for (std::size_t n = before; n < recorder->graph.nodes.size(); ++n) recorder->graph.nodes[n].where = node.where;
     for (std::size_t i = 0; i < out.size(); ++i) {
       now[node.out[i]] = out[i];
+      if (see) see(node.out[i], out[i]);
       learn(sizes, graph.values[node.out[i]].type, out[i].type());
     }
     for (const int value : node.in)

@@ -65,8 +65,9 @@ ParsedGraph parse_graph(std::string_view text, const FindTensor& stored, Device 
 
 /// Runs the ops of a graph one by one: eagerly at once, in a trace as a part of it. Symbols take the sizes of `in`.
 /// Commits assign. Throws Error(usage) where the types of `in` are not those of the inputs, and where sizes are equal
-/// of which the graph assumes that they differ.
-Tensors call(const Graph& graph, const Tensors& in);
+/// of which the graph assumes that they differ. `see` gets each value that a node makes, with its number.
+Tensors call(const Graph& graph, const Tensors& in,
+             const std::function<void(int value, const Tensor& tensor)>& see = {});
 /// The same graph for inputs of these types.
 Graph bound(const Graph& graph, const Types& in);
 

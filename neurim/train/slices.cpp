@@ -20,6 +20,11 @@ namespace {
 
 constexpr std::size_t kRanges = 4, kMostNumbers = 20, kMostTexts = 1000;
 
+std::string number(double value) {
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  return whole ? text(static_cast<std::int64_t>(value)) : significant(value);
+}
+
 /// The names of ranges that hold as many of the values each, for each value.
 std::vector<std::string> in_ranges(const std::vector<double>& values) {
   std::vector<double> rising = values;
@@ -31,7 +36,7 @@ std::vector<std::string> in_ranges(const std::vector<double>& values) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const double least = i == 0 ? rising[0] : *std::upper_bound(rising.begin(), rising.end(), ends[i - 1]);
-    names.push_back(least == ends[i] ? text(least) : text(significant(least), " to ", significant(ends[i])));
+    names.push_back(least == ends[i] ? number(least) : text(number(least), " to ", number(ends[i])));
   }
   std::vector<std::string> out;
   for (const double value : values)

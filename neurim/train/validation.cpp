@@ -26,7 +26,7 @@ Validation::Validation(const Model& model, const Dataset& dataset, Split split, 
       split_(split),
       preprocess_(preprocess),
       loader_(open_loader(options.loader, dataset, split, preprocess, augment, loader_of(options))),
-      plans_(validation_step(model), {.freeze = compute_dtype != DType::f32,
+      plans_(validation_step(model), {.freeze = compute_dtype != DType::f32 || named_parameters(Model(model)).empty(),
                                       .deterministic = options.deterministic,
                                       .compute_dtype = compute_dtype,
                                       .device = device_named(options.device)}) {}

@@ -1,0 +1,168 @@
+#include "neurim/base/writable.h"
+#include "neurim/cli/open_data.h"
+#include "neurim/cli/open_model.h"
+#include "neurim/cli/verbs.h"
+#include "neurim/data/sources/parts.h"
+#include "neurim/neurim.h"
+#include "neurim/quantize/quantize_model.h"
+#include "neurim/train/export_checkpoint.h"
+#include "neurim/train/run_folder.h"
+
+namespace neurim::cli {
+
+namespace {
+
+constexpr const char* kOfTraining[] = {"batch", "workers", "threads", "split_seed", "max_bad"};
+constexpr int kNotHeld = 5;  // the exit code where accuracy drops too much
+
+struct Wanted {
+  std::string model, arch, data, split = "val", method = kAuto, equalize = kAuto, activations = "u8",
+                                 weights_only = "none", keep, output, statistics = kAuto;
+  QuantizeOptions quantize;
+  TrainOptions training;
+
+  void visit(CommandLine& line) {
+    Options named;
+    training.visit(named);
+    line.options.topic("most used");
+    line.options("model", model, "run folder, model folder, weights, function or ONNX file", {"m"});
+    line.options("arch", arch, kArchOfWeights);
+    line.options("data", data, "images; by default those that it was trained on");
+    line.options(
+        "max_drop", quantize.max_drop,
+        "how far top-1 (of several classes an image mAP) may drop, in points; layers become f32 again until it "
+        "holds");
+    line.options("split", split, "on which accuracy is measured: val, test or train");
+    line.options("output", output, "file to write; by default export/best.int8.neurim in the run folder");
+    line.options.topic("ranges");
+    line.options("images", quantize.images, "of the training split, that ranges are found by");
+    line.options("method", method,
+                 "minmax, percentile (99.99 % on either side), mse, entropy; auto: whose logits differ least");
+    line.options("equalize", equalize,
+                 "move scales between layers, so that channels are of more equal size: true, false; auto: if logits "
+                 "differ less");
+    line.options("activations", activations, "u8, or i8: around 0, as TensorRT takes them");
+    line.options("weights_only", weights_only,
+                 "int8, int4: weights in groups, activations in f32; for small files; none: activations in bytes too");
+    line.options("group", quantize.group, "weights that share a scale with weights_only; 0: those of a channel");
+    line.options("keep", keep, "layers that stay f32, with commas");
+    line.options("statistics", statistics,
+                 "file of what layers read, which is used where it is there; auto: beside the output; none");
+    line.options.topic("data");
+    for (const char* name : kOfTraining) line.options.borrow(*named.find(name), "; by default as in training");
+  }
+
+  /// Reads the words into the options below.
+  void settle(const CommandLine& line) {
+    for (const RangeMethod one : kRangeMethods)
+      if (method == name(one)) quantize.method = one;
+    require(quantize.method || method == kAuto, "method: there is no '", method,
+            "'; known are minmax, percentile, mse, entropy, auto");
+    if (equalize != kAuto) quantize.equalize = bool_of("equalize", equalize);
+    require(activations == "u8" || activations == "i8", "activations: there are no '", activations,
+            "'; known are u8, i8");
+    quantize.activations = activations == "u8" ? DType::u8 : DType::i8;
+    require(weights_only == "none" || weights_only == "int8" || weights_only == "int4", "weights_only: there is no '",
+            weights_only, "'; known are int8, int4, none");
+    if (weights_only != "none") {
+      quantize.weights_only = weights_only == "int4" ? 4 : 8;
+      for (const char* option : {"method", "equalize", "activations", "statistics"})
+        require(!line.given(option), option, " is of activations, which weights_only leaves in f32; leave it out");
+    }
+    require(weights_only != "none" || !line.given("group"), "group is for weights_only; leave it out");
+    if (!keep.empty()) quantize.keep = neurim::split(keep, ',');
+    quantize.split = split_option(split);
+  }
+
+  static bool bool_of(const char* option, const std::string& word) {
+    require(word == "true" || word == "false", option, ": there is no '", word, "'; known are true, false, auto");
+    return word == "true";
+  }
+};
+
+/// Prints which layers stay in f32.
+void print_layers(const QuantizedModel& made, Console& console) {
+  std::int64_t all = 0, of_bytes = 0, count = 0;
+  std::vector<std::string> kept;
+  for (const QuantizedLayer& layer : made.layers) {
+    all += layer.multiply_adds;
+    if (layer.bytes) of_bytes += layer.multiply_adds, ++count;
+    if (!layer.bytes) kept.push_back(layer.name);
+  }
+  console.print(
+      text(count, " of ", made.layers.size(), " layers, ",
+           fixed(100 * static_cast<double>(of_bytes) / static_cast<double>(std::max<std::int64_t>(1, all)), 1),
+           " % of the multiply-adds, are in fewer bits", kept.empty() ? "" : "; in f32 stay ", listed(kept)));
+}
+
+}  // namespace
+
+int verb_quantize(const Words& words) {
+  CommandLine line(
+      {"quantize",
+       "writes a classifier in 8 bits that stays as accurate as asked",
+       "model data",
+       {"neurim quantize runs/classify/train", "neurim quantize model=best.safetensors data=photos max_drop=0.2",
+        "neurim quantize runs/classify/train weights_only=int4 --json"}});
+  Wanted o;
+  o.visit(line);
+  if (!line.parse(words)) return 0;
+  require(!o.model.empty(), "the model is missing; give a run folder or a weights file: model=runs/classify/train");
+  o.settle(line);
+  initialize();
+  Console console(line.console());
+  const Checkpoint checkpoint = load_checkpoint(o.model, o.arch);
+  print_notes(checkpoint, console);
+  refuse_sequence(checkpoint, "quantize");
+  TrainOptions options = options_of_training(checkpoint, kOfTraining, line);
+  if (o.data.empty()) check_remembered_data(options.data, checkpoint.path, "give data=PATH");
+  if (!o.data.empty()) options.data = o.data;
+  require(!options.data.empty(), "data is missing; give images: data=PATH");
+  if (options.threads) set_threads(*options.threads);
+  DatasetOptions of_data = dataset_of(options);
+  of_data.class_names = checkpoint.config.class_names;
+  of_data.multi_label = checkpoint.config.multi_label();
+  const Dataset dataset = open_data(options.data, of_data, console);
+  if (dataset.size(o.quantize.split) == 0)
+    fail(Fault::data, options.data, ": has no ", o.split, " split; it has ", splits_of(dataset));
+  o.quantize.options = options.resolved(checkpoint.model, dataset);
+
+  const std::string ending = o.quantize.weights_only == 0 ? "int8" : o.weights_only;
+  const fs::path path = o.output.empty() ? export_path(checkpoint, ending + ".neurim") : fs::path(o.output);
+  const auto beside = [&](const char* name) { return path.parent_path() / text(path.stem().string(), '.', name); };
+  check_no_input(path, files_of_model(o.model, checkpoint));
+  check_can_make(fs::absolute(path).parent_path());
+  if (o.quantize.weights_only == 0 && o.statistics != "none")
+    o.quantize.statistics = o.statistics == kAuto ? beside("statistics.safetensors") : fs::path(o.statistics);
+  if (line.dry_run())
+    return line.end_dry_run(console, text("quantize ", checkpoint.path.string(), ", and write ", path.string()),
+                            {{"model", path.string()}});
+  make_folder(fs::absolute(path).parent_path());
+  QuantizedModel made = quantize_model(checkpoint, dataset, o.quantize,
+                                       [&](const std::string& step) { console.print(step); });
+  const std::string metric = checkpoint.config.multi_label() ? "map" : "top1";
+  print_layers(made, console);
+  const double drop = 100 * (made.before - made.after);
+  console.print(text(metric, ' ', fixed(100 * made.before, 2), " -> ", fixed(100 * made.after, 2), " on ",
+                     thousands(dataset.size(o.quantize.split)), ' ', o.split, " images"));
+  write_file(beside("layers.csv"), layers_csv(made));
+  JsonObject summary{{"event", "summary"},          {metric + "_before", made.before},
+                     {metric, made.after},          {"method", std::string(name(made.method))},
+                     {"equalized", made.equalized}, {"layers", beside("layers.csv").string()}};
+  if (made.held) {
+    made.function.metadata["quantized"] = text(ending, ", ", metric, ' ', fixed(100 * made.before, 2), " -> ",
+                                               fixed(100 * made.after, 2), " on ", o.split);
+    write_function(made.function, path);
+    console.print(
+        text("Saved ", path.string(), " (", thousands(static_cast<std::int64_t>(fs::file_size(path) >> 10)), " KiB)"));
+    summary.add("model", path.string());
+    summary.add("bytes", fs::file_size(path));
+  } else {
+    console.warn(text("no model is written: with a single layer in fewer bits ", metric, " drops by ", fixed(drop, 2),
+                      " points or more, and max_drop is ", o.quantize.max_drop));
+  }
+  console.event(summary);
+  return made.held ? 0 : kNotHeld;
+}
+
+}  // namespace neurim::cli

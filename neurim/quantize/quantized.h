@@ -1,0 +1,25 @@
+// A model with layers in fewer bits.
+#pragma once
+#include "neurim/quantize/statistics.h"
+
+namespace neurim {
+
+/// How layers are written in 8 bits.
+struct ByteOptions {
+  RangeMethod method = RangeMethod::mse;  ///< of what layers read
+  DType activations = DType::u8;          ///< u8, or i8 around 0, as TensorRT takes them
+  bool correct_bias = true;  ///< adds to the bias what rounded weights change in the mean (Nagel et al., ICCV 2019)
+};
+
+/// The function with those layers in 8 bits whose place in `bytes` says so: weights are i8 with a scale for each output
+/// channel, what the layer reads and what is added behind it go through quantize and dequantize. Plans compute such
+/// layers in whole numbers where they have kernels for it.
+Function quantized(const FloatModel& model, const Statistics& statistics, const std::vector<bool>& bytes,
+                   const ByteOptions& options);
+
+/// The function with weights of `bits`, 8 or 4, and scales for each `group` of neighbouring weights of an output
+/// channel; 0: one for the channel. Two weights of 4 bits share a byte. All is computed in f32. Layers whose weights
+/// `group` does not divide have one scale a channel.
+Function weights_quantized(const FloatModel& model, int bits, std::int64_t group, const std::vector<bool>& chosen);
+
+}  // namespace neurim

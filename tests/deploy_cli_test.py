@@ -1,0 +1,76 @@
+"""What `neurim export` makes of ONNX files: a repository for Triton, and what Python modules of the user write.
+
+With NEURIM_PEERS, the path of a Python that has openvino and tensorrt-rtx, these write.
+"""
+import json
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+from command import NEURIM, TrainedRun, neurim
+
+class Deploy(TrainedRun):
+    def test_triton_gets_a_repository(self):
+        run = neurim("export", self.folder, "format=triton", f"output={self.root}/repository", "--json")
+        self.assertEqual(run.returncode, 0, run)
+        model = Path(json.loads(run.stdout.splitlines()[-1])["made"])
+        self.assertEqual(model, self.root / "repository" / "lenet5")
+        self.assertEqual((model / "labels.txt").read_text().split(), ["bright", "dark", "middle"])
+        config = (model / "config.pbtxt").read_text()
+        for words in ('name: "lenet5"', 'backend: "onnxruntime"', "max_batch_size: 32", "TYPE_UINT8", "dims: [ -1, -1, 1 ]", "dims: [ 3 ]",
+                      'label_filename: "labels.txt"', "dynamic_batching"):
+            self.assertIn(words, config)
+        predicted = neurim("predict", f"model={model}/1/model.onnx", f"source={self.root}/data/val/dark", "--json")
+        self.assertEqual(predicted.returncode, 0, predicted)
+        one = neurim("export", self.folder, "format=triton", "dynamic=false", f"output={self.root}/one", "--json")
+        self.assertEqual(one.returncode, 0, one)
+        config = (self.root / "one" / "lenet5" / "config.pbtxt").read_text()
+        self.assertIn("max_batch_size: 0", config)
+        self.assertNotIn("dynamic_batching", config)
+
+    def test_a_python_without_the_module_is_said(self):
+        for form, package in (("openvino", "openvino"), ("engine", "tensorrt-rtx")):
+            run = subprocess.run([NEURIM, "export", self.folder, f"format={form}", f"output={self.root}/none/{form}", f"python={sys.executable}"],
+                                 capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "PYTHONPATH": "", "PYTHONNOUSERSITE": "1"})
+            if run.returncode == 0:
+                self.skipTest("this Python has the module")
+            self.assertEqual((run.returncode, f"pip install {package}" in run.stderr), (2, True), run)
+            self.assertFalse((self.root / "none" / form).exists())
+        run = neurim("export", self.folder, "format=engine", "python=/no/such/python", f"output={self.root}/none/x")
+        self.assertEqual((run.returncode, "/no/such/python" in run.stderr), (4, True), run)
+
+    def test_options_are_those_of_their_formats(self):
+        for words, said in ((["format=tflite"], "known are onnx"), (["gpus=80"], "format=engine"), (["format=engine", "preprocess=embedded"], "external"),
+                            (["format=engine", "batches=8,1,2"], "do not fall"), (["format=neurim", "opset=17"], "format=onnx")):
+            run = neurim("export", self.folder, f"output={self.root}/never", *words)
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
+            self.assertIn(said, run.stderr)
+
+    @unittest.skipUnless("NEURIM_PEERS" in os.environ, "NEURIM_PEERS names no Python")
+    def test_the_real_modules_write(self):
+        python = f"python={os.environ['NEURIM_PEERS']}"
+        run = neurim("export", self.folder, "format=openvino", python, "--json")
+        self.assertEqual(run.returncode, 0, run)
+        self.assertTrue((self.folder / "export" / "openvino" / "best.xml").is_file())
+        self.assertTrue((self.folder / "export" / "openvino" / "best.bin").is_file())
+        self.assertLess(json.loads(run.stdout.splitlines()[-1])["largest_difference_openvino"], 1e-4)
+        signed = self.root / "signed.neurim"
+        self.assertEqual(neurim("quantize", self.folder, "activations=i8", "max_drop=100", f"output={signed}").returncode, 0)
+        words = ["export", signed, "format=engine", python, "gpus=80,86", f"output={self.root}/signed.engine"]
+        run = neurim(*words)
+        self.assertEqual(run.returncode, 0, run)
+        self.assertIn("trtexec --onnx=", run.stdout)
+        said = json.loads((self.root / "signed.engine.json").read_text())
+        self.assertEqual((said["gpus"], said["batches"]), ("80,86", [1, 8, 32]))
+        before = (self.root / "signed.engine").stat().st_mtime_ns
+        self.assertIn("is of this model already", neurim(*words).stdout)
+        self.assertEqual((self.root / "signed.engine").stat().st_mtime_ns, before)
+        self.assertIn("built anew, as it is for the GPUs 80,86", neurim(*(word if not str(word).startswith("gpus") else "gpus=80" for word in words)).stdout)
+        run = neurim(*(word if not str(word).startswith("gpus") else "gpus=75" for word in words[:-1]), f"output={self.root}/other.engine")
+        self.assertIn(run.returncode, (0, 1), run)
+
+
+if __name__ == "__main__":
+    unittest.main()
