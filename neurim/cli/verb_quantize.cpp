@@ -136,7 +136,7 @@ int verb_quantize(const Words& words) {
     o.quantize.statistics = o.statistics == kAuto ? beside("statistics.safetensors") : fs::path(o.statistics);
   if (line.dry_run())
     return line.end_dry_run(console, text("quantize ", checkpoint.path.string(), ", and write ", path.string()),
-                            {{"model", path.string()}});
+                            {{"path", path.string()}});
   make_folder(fs::absolute(path).parent_path());
   QuantizedModel made = quantize_model(checkpoint, dataset, o.quantize,
                                        [&](const std::string& step) { console.print(step); });
