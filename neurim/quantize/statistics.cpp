@@ -28,15 +28,15 @@ class Collector {
       to.channel_most[channel] = std::max(to.channel_most[channel], std::abs(values[i]));
       sums_[channel] += values[i];
     }
-    count_ += static_cast<double>(values.size() / channels);
+    count_ += static_cast<std::int64_t>(values.size() / channels);
   }
   void finish(ValueStatistics& to) const {
-    for (const double sum : sums_) to.channel_mean.push_back(sum / count_);
+    for (const double sum : sums_) to.channel_mean.push_back(sum / static_cast<double>(count_));
   }
 
  private:
   std::vector<double> sums_;
-  double count_ = 0;
+  std::int64_t count_ = 0;
 };
 
 /// A constant like another one.
