@@ -123,6 +123,14 @@ def without_checksums(data):
     return struct.pack("<Q", len(text)) + text + data[8 + size:]
 
 
+def levels(root):
+    """A small data set of three classes that differ in brightness."""
+    for name, level in (("dark", 10), ("middle", 90), ("bright", 170)):
+        for split, count in (("train", 14), ("val", 5)):
+            for i in range(count):
+                png(root / split / name / f"{i}.png", 28, 28, level + i)
+
+
 class TrainedRun(unittest.TestCase):
     """One small data set and one run of two epochs over it."""
 
@@ -130,10 +138,7 @@ class TrainedRun(unittest.TestCase):
     def setUpClass(cls):
         cls.home = tempfile.TemporaryDirectory()
         cls.root = Path(cls.home.name)
-        for name, level in (("dark", 10), ("middle", 90), ("bright", 170)):
-            for split, count in (("train", 14), ("val", 5)):
-                for i in range(count):
-                    png(cls.root / "data" / split / name / f"{i}.png", 28, 28, level + i)
+        levels(cls.root / "data")
         cls.words = ["train", f"data={cls.root}/data", "model=lenet5", "batch=16", "epochs=2", f"project={cls.root}/runs"]
         cls.result = neurim(*cls.words, "--json")
         cls.folder = cls.root / "runs" / "train"

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from command import TrainedRun, neurim, png, without_checksums
+from command import TrainedRun, levels, neurim, without_checksums
 
 
 def rows_of(path):
@@ -147,10 +147,7 @@ class Held(unittest.TestCase):
     def setUpClass(cls):
         cls.home = tempfile.TemporaryDirectory()
         cls.root = Path(cls.home.name)
-        for name, level in (("dark", 10), ("middle", 90), ("bright", 170)):
-            for split, count in (("train", 14), ("val", 5)):
-                for i in range(count):
-                    png(cls.root / "data" / split / name / f"{i}.png", 28, 28, level + i)
+        levels(cls.root / "data")
         trained = neurim("train", f"data={cls.root}/data", "model=lenet5", "batch=16", "epochs=30", f"project={cls.root}/runs", "--json")
         assert trained.returncode == 0, trained
         cls.run_folder = cls.root / "runs" / "train"

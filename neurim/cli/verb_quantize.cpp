@@ -140,7 +140,7 @@ int verb_quantize(const Words& words) {
   make_folder(fs::absolute(path).parent_path());
   QuantizedModel made = quantize_model(checkpoint, dataset, o.quantize,
                                        [&](const std::string& step) { console.print(step); });
-  const std::string metric = checkpoint.config.multi_label() ? "map" : "top1";
+  const std::string metric = names_of(checkpoint.config.task()).monitor;
   print_layers(made, console);
   const double drop = 100 * (made.before - made.after);
   console.print(text(metric, ' ', fixed(100 * made.before, 2), " -> ", fixed(100 * made.after, 2), " on ",

@@ -6,7 +6,6 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/json.h"
-#include "neurim/base/npy.h"
 #include "neurim/base/process.h"
 #include "neurim/base/sha256.h"
 #include "neurim/core/random.h"

@@ -102,8 +102,8 @@ class Quantizer {
       layer.bytes = bytes_[i];
       if (o_.weights_only != 0) continue;
       const Observer& read = source().statistics.at(layers()[i].x).numbers;
-      layer.range = read.range(result_.method, o_.activations == DType::i8 ? 254 : 255, o_.activations == DType::i8);
-      layer.scale = byte_scale(read, result_.method, o_.activations);
+      layer.range = byte_range(read, result_.method, o_.activations);
+      layer.scale = byte_scale(layer.range, o_.activations);
     }
     return std::move(result_);
   }

@@ -135,7 +135,8 @@ class ByteWriter {
   Tensor through(int value, const Tensor& tensor, const std::string& name) {
     Tensor& known = restored_[value];
     if (known) return known;
-    const ByteScale to = byte_scale(statistics_.at(value).numbers, options_.method, options_.activations);
+    const ByteScale to = byte_scale(byte_range(statistics_.at(value).numbers, options_.method, options_.activations),
+                                    options_.activations);
     const Tensor scale = named(Tensor::full({DType::f32, {}}, to.scale), name + "_scale");
     return known = dequantize(quantize(tensor, scale, to.zero_point, options_.activations), scale, to.zero_point);
   }

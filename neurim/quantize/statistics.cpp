@@ -39,6 +39,9 @@ class Collector {
   std::int64_t count_ = 0;
 };
 
+/// The steps between the ends of a range.
+int levels_of(DType dtype) { return dtype == DType::i8 ? 254 : 255; }
+
 /// A constant like another one.
 Tensor constant_like(const Tensor& like, const std::vector<float>& values) {
   const Tensor tensor = Tensor::from(like.shape(), values);
@@ -171,15 +174,16 @@ Statistics statistics_of(const FloatModel& model, const Tensors& batches) {
   return out;
 }
 
-ByteScale byte_scale(const Observer& numbers, RangeMethod method, DType dtype) {
-  const bool symmetric = dtype == DType::i8;
-  const int levels = symmetric ? 254 : 255;
-  const Range range = numbers.range(method, levels, symmetric);
+Range byte_range(const Observer& numbers, RangeMethod method, DType dtype) {
+  return numbers.range(method, levels_of(dtype), dtype == DType::i8);
+}
+
+ByteScale byte_scale(const Range& range, DType dtype) {
   if (range.low == range.high) return {};
-  const double scale = (range.high - range.low) / levels;
+  const double scale = (range.high - range.low) / levels_of(dtype);
   // As f32, which graphs hold; the zero point by that one.
   const auto stored = static_cast<float>(std::max<double>(scale, std::numeric_limits<float>::min()));
-  return {stored, symmetric ? 0 : std::clamp<std::int64_t>(std::llround(-range.low / stored), 0, 255)};
+  return {stored, dtype == DType::i8 ? 0 : std::clamp<std::int64_t>(std::llround(-range.low / stored), 0, 255)};
 }
 
 FloatModel equalized(const FloatModel& model, const Statistics& statistics, std::size_t* count) {

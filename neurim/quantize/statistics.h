@@ -27,8 +27,10 @@ struct ByteScale {
   double scale = 1;
   std::int64_t zero_point = 0;
 };
-/// Of u8 any range, of i8 one around 0; of nothing but zeros the scale is 1.
-ByteScale byte_scale(const Observer& numbers, RangeMethod method, DType dtype);
+/// The range of numbers for bytes: of u8 any, of i8 one around 0.
+Range byte_range(const Observer& numbers, RangeMethod method, DType dtype);
+/// How bytes stand for such a range; of nothing but zeros the scale is 1.
+ByteScale byte_scale(const Range& range, DType dtype);
 
 /// A model whose layers read channels of more equal size: a channel of what a layer reads is divided by s and the
 /// weights that read it are multiplied by s, where what makes it (a norm of layers, or a convolution or fully connected

@@ -187,6 +187,17 @@ Rows mistake_rows(const MultiLabelEvaluation& evaluation, const std::vector<std:
   return rows;
 }
 
+/// Metrics and classes, which evaluations of either kind have.
+template <class Evaluator>
+void add_overview(HtmlPage& page, const Evaluator& evaluation, const std::vector<HeadlineMetric>& metrics,
+                  const std::vector<NamedChart>& charts) {
+  add_metrics(page, metrics, evaluation.samples(), evaluation.class_names().size());
+  page.section("Classes");
+  draw(page, charts, {"class_scores"});
+  page.table("Scores of each class", {"class", "precision", "recall", "F1", "samples"},
+             class_rows(evaluation.per_class(), evaluation.class_names()), 1);
+}
+
 void write_charts(const std::vector<NamedChart>& charts, const fs::path& folder) {
   for (const NamedChart& chart : charts) {
     write_file(folder / (chart.name + ".png"), chart.png);
@@ -198,11 +209,7 @@ std::string page_of(const Evaluation& evaluation, const Predictions& predictions
                     const std::vector<HeadlineMetric>& metrics, const std::vector<NamedChart>& charts,
                     const Sheets& sheets, const EvaluationSubject& subject, const EvaluationExtras& extras) {
   HtmlPage page("Evaluation", subject.line());
-  add_metrics(page, metrics, evaluation.samples(), evaluation.class_names().size());
-  page.section("Classes");
-  draw(page, charts, {"class_scores"});
-  page.table("Scores of each class", {"class", "precision", "recall", "F1", "samples"},
-             class_rows(evaluation.per_class(), evaluation.class_names()), 1);
+  add_overview(page, evaluation, metrics, charts);
   page.section("Confusions");
   draw(page, charts, {"confusion_matrix", "confusion_matrix_normalized"});
   page.table("The most frequent confusions", {"true", "predicted", "samples", "of the true class"},
@@ -274,11 +281,7 @@ void write_evaluation(const MultiLabelEvaluation& evaluation, const std::vector<
   const std::string sheet = sheet_of(evaluation, worst, names, dataset, subject.split);
   if (!sheet.empty()) write_file(folder / "mistakes.jpg", sheet);
   HtmlPage page("Evaluation", subject.line());
-  add_metrics(page, metrics, evaluation.samples(), evaluation.class_names().size());
-  page.section("Classes");
-  draw(page, charts, {"class_scores"});
-  page.table("Scores of each class", {"class", "precision", "recall", "F1", "samples"},
-             class_rows(evaluation.per_class(), evaluation.class_names()), 1);
+  add_overview(page, evaluation, metrics, charts);
   page.section("Mistakes");
   if (sheet.empty()) page.paragraph("There are none.");
   if (!sheet.empty()) {
