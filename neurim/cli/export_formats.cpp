@@ -50,7 +50,7 @@ bool ExportFormat::make(const Checkpoint& checkpoint, double tolerance, Console&
   bool alike = true;
   if (name == "triton") {
     write_file(made / "config.pbtxt",
-               triton_config(made.filename().string(), InferenceSession::open(file, {}, 1), most_batch));
+               triton_config(made.filename().string(), InferenceSession::open(file, {}, 1), engine.batches[2]));
     write_file(made / "labels.txt", join(checkpoint.config.class_names, "\n") + "\n");
     console.print(text("Saved ", made.string(), ": tritonserver --model-repository=", made.parent_path().string()));
   } else if (name == "openvino") {

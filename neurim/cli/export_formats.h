@@ -11,9 +11,8 @@ namespace neurim::cli {
 
 /// What `neurim export format=` takes, and what becomes of it.
 struct ExportFormat {
-  std::string name, output;      ///< "engine", and the path that was asked for; "": the default one
-  EngineOptions engine;          ///< of format=engine; its Python is that of openvino too
-  std::int64_t most_batch = 32;  ///< of format=triton
+  std::string name, output;  ///< "engine", and the path that was asked for; "": the default one
+  EngineOptions engine;      ///< of format=engine; openvino has its Python, triton its largest batch
   bool half = false;
 
   bool known() const;                                 ///< one of onnx, neurim, openvino, engine, triton

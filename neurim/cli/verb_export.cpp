@@ -190,7 +190,6 @@ int verb_export(const Words& words) {
   require(whole && o.batches.size() == 3 && std::is_sorted(o.batches.begin(), o.batches.end()),
           "batches are three whole numbers that do not fall, such as 1,8,32");
   for (std::size_t i = 0; i < 3; ++i) o.format.engine.batches[i] = static_cast<std::int64_t>(o.batches[i]);
-  o.format.most_batch = o.format.engine.batches[2];
   o.format.half = o.half != "false" && o.half != "f32";
   choose_dtype(o.half, line.given("opset"), o.onnx);
 

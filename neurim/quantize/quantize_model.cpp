@@ -173,7 +173,7 @@ class Quantizer {
 
   /// The way of finding ranges, of those that are open, whose logits differ least.
   void choose() {
-    exact_ = answers_of(plain_.model.function, compared());
+    const std::vector<float> exact = answers_of(plain_.model.function, compared());
     const std::vector<bool> all = open_layers();
     double least = std::numeric_limits<double>::infinity();
     for (const bool equal : {false, true}) {
@@ -181,8 +181,7 @@ class Quantizer {
         continue;
       for (const RangeMethod method : kRangeMethods) {
         if (o_.method && method != *o_.method) continue;
-        const double error = relative_error(exact_,
-                                            answers_of(built(equal ? equal_ : plain_, all, method), compared()));
+        const double error = relative_error(exact, answers_of(built(equal ? equal_ : plain_, all, method), compared()));
         tell(text("  ", name(method), equal ? ", equalized" : "", ": logits differ by ",
                   significant(100 * std::sqrt(error)), " %"));
         if (error < least) least = error, result_.method = method, result_.equalized = equal;
@@ -258,8 +257,7 @@ class Quantizer {
   Source plain_, equal_;
   bool can_equalize_ = false;
   Tensors images_;
-  std::vector<float> exact_;  // logits of f32
-  std::vector<bool> bytes_;   // which layers are in fewer bits
+  std::vector<bool> bytes_;  // which layers are in fewer bits
   std::map<std::vector<bool>, double> accuracies_;
   QuantizedModel result_;
 };

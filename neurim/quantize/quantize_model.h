@@ -44,7 +44,6 @@ struct QuantizedModel {
   RangeMethod method = RangeMethod::mse;
   bool equalized = false;
   std::int64_t images = 0;  ///< that ranges are of
-  std::string note;         ///< what may be said of the statistics
 };
 
 /// Measures the checkpoint, quantizes all layers, and measures again. Where accuracy drops by more than allowed, layers
