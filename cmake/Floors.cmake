@@ -9,6 +9,9 @@ function(neurim_sources result)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
+# NEURIM_SECTIONS: a section for each function, so that the linker leaves out of the runtime what it does not call.
+set(NEURIM_SECTIONS -ffunction-sections -fdata-sections)
+
 # neurim_floor(NAME [COLD] [JOINED] [ONE_THREAD] [FOLDERS folder…] [SOURCES file…] [DEPENDS floor…] [LINK library…])
 #   makes the static library neurim_NAME of all sources in the folders (default: NAME below the current one) and these. COLD: see
 #   NEURIM_COLD. JOINED: see neurim_joined. ONE_THREAD: all of it runs on the thread that asks for it, so that the thread sanitizer
@@ -21,7 +24,7 @@ function(neurim_floor name)
   neurim_sources(sources ${arg_FOLDERS})
   add_library(neurim_${name} STATIC ${sources} ${arg_SOURCES})
   target_include_directories(neurim_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
-  target_compile_options(neurim_${name} PRIVATE -ffp-contract=off -Wall -Wextra -Wshadow -Wno-missing-field-initializers
+  target_compile_options(neurim_${name} PRIVATE ${NEURIM_SECTIONS} -ffp-contract=off -Wall -Wextra -Wshadow -Wno-missing-field-initializers
                          $<$<BOOL:${arg_COLD}>:${NEURIM_COLD}>
                          $<$<BOOL:${arg_ONE_THREAD}>:-fno-sanitize=thread>)
   neurim_precompiled(neurim_${name} floors${arg_COLD}${arg_ONE_THREAD})
@@ -35,13 +38,17 @@ endfunction()
 
 # neurim_registrar(FLOOR FUNCTION PREFIX FOLDER…)
 #   generates `void FUNCTION()` in namespace neurim, which calls PREFIX<stem>() for every source of the folders.
-#   Static initialisers would drop out of static archives; this call does not.
+#   Static initialisers would drop out of static archives; this call does not. EXCEPT stem…: leaves these out.
 function(neurim_registrar floor function prefix)
-  neurim_sources(sources ${ARGN})
+  cmake_parse_arguments(arg "" "" "EXCEPT" ${ARGN})
+  neurim_sources(sources ${arg_UNPARSED_ARGUMENTS})
   set(declarations "")
   set(calls "")
   foreach(source ${sources})
     cmake_path(GET source STEM stem)
+    if(stem IN_LIST arg_EXCEPT)
+      continue()
+    endif()
     string(APPEND declarations "void ${prefix}${stem}();\n")
     string(APPEND calls "  ${prefix}${stem}();\n")
   endforeach()
@@ -53,7 +60,7 @@ endfunction()
 
 # neurim_isa_sources(FLOOR FOLDER)
 #   compiles every source of the folder once for each instruction set, with NEURIM_ISA naming its namespace; with NEURIM_ONLY_ISA
-#   for that one alone ("native": the best that this machine has), as the sanitizers run no other.
+#   for that one alone ("native": the best that this machine has), as the sanitizers run no other. OPTIONS: further ones.
 set(NEURIM_ONLY_ISA "" CACHE STRING "The one instruction set that kernels are compiled for: portable, avx2, avx512, native; empty: all")
 if(NEURIM_ONLY_ISA STREQUAL "native")
   file(STRINGS /proc/cpuinfo cpu_flags REGEX "^flags" LIMIT_COUNT 1)
@@ -75,6 +82,7 @@ else()
   set(NEURIM_ISAS portable)
 endif()
 function(neurim_isa_sources floor folder)
+  cmake_parse_arguments(arg "" "" "OPTIONS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
   set(flags_portable "")
   set(flags_avx2 -march=x86-64-v3)
@@ -83,7 +91,8 @@ function(neurim_isa_sources floor folder)
     add_library(neurim_${floor}_${isa} OBJECT ${sources})
     target_include_directories(neurim_${floor}_${isa} PRIVATE ${PROJECT_SOURCE_DIR})
     target_compile_definitions(neurim_${floor}_${isa} PRIVATE NEURIM_ISA=${isa})
-    target_compile_options(neurim_${floor}_${isa} PRIVATE -Wall -Wextra -Wno-psabi -ffp-contract=fast -fno-math-errno -fno-trapping-math ${flags_${isa}})
+    target_compile_options(neurim_${floor}_${isa} PRIVATE -Wall -Wextra -Wno-psabi -ffp-contract=fast -fno-math-errno -fno-trapping-math
+                           ${flags_${isa}} ${arg_OPTIONS})
     target_sources(neurim_${floor} PRIVATE $<TARGET_OBJECTS:neurim_${floor}_${isa}>)
   endforeach()
 endfunction()

@@ -1,4 +1,5 @@
 """The install tree serves a program of a user's: find_package(neurim), the examples and the README's program built against it, run, and right."""
+import json
 import os
 import re
 import subprocess
@@ -75,7 +76,22 @@ class Install(unittest.TestCase):
             self.assertIn("squareplus", shown)
             self.assertIn("blocks.1.1.weight", shown)
             self.readme_program(folder, prefix)
+            self.c_program(folder, prefix)
             print(f"installed size {size / 2**20:.1f} MiB", file=sys.stderr)
+
+    def c_program(self, folder, prefix):
+        """A C compiler and the installed runtime are enough; the answer is the command's."""
+        command, model, app = os.path.join(prefix, "bin", "neurim"), os.path.join(folder, "flowers.neurim"), os.path.join(folder, "classify_image")
+        run(command, "train", "data=flowers", "model=lenet5", "epochs=1", "batch=4", "name=flowers", cwd=folder)
+        run(command, "export", "runs/classify/flowers", "format=neurim", "output=" + model, cwd=folder)
+        library = os.path.join(prefix, "lib")
+        run("cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", os.path.join(ROOT, "examples", "classify_image.c"),
+            "-I", os.path.join(prefix, "include"), "-L", library, "-lneurim_rt", "-Wl,-rpath," + library, "-o", app)
+        image = os.path.join("flowers", "rose", "0.ppm")
+        said = run(app, model, image, cwd=folder).split()
+        (answer,) = (json.loads(line) for line in run(command, "predict", model, image, "--json", cwd=folder).splitlines() if "prediction\"" in line)
+        self.assertEqual(said[1], answer["predictions"][0]["label"])
+        self.assertAlmostEqual(float(said[2]), answer["predictions"][0]["prob"], delta=1e-5)
 
     def readme_program(self, folder, prefix):
         source, build = os.path.join(folder, "app"), os.path.join(folder, "app-build")

@@ -292,8 +292,9 @@ TEST(Int8, LargestSumsOfWindows) {
       const Plan planned = plan(net, {image.type()}, {.freeze = true});
       EXPECT_EQ(op_table::difference(plan(net, {image.type()}, {.interpret = true})({image}), planned({image}), 0), "");
       EXPECT_EQ(planned.rows()[1].kernel, cpu::uses_tiles() ? "cpu int8 tiles"
-                                          : has_vnni()      ? "cpu int8"
-                                                            : "cpu int8 winograd");  // behind a reorder
+                                          : has_vnni() || has_dot_products()
+                                              ? "cpu int8"
+                                              : "cpu int8 winograd");  // behind a reorder
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include "neurim/cli/benchmark_data.h"
 #include "neurim/cli/benchmark_formats.h"
+#include "neurim/cli/benchmark_scenario.h"
 #include "neurim/cli/drawn_batch.h"
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/measure.h"
@@ -43,35 +44,50 @@ class Case {
 };
 
 struct BenchmarkOptions {
-  std::string model, arch, mode = "infer", formats, python = "python3", data, augment = "rrc,hflip", decode = "exact",
-                           loader = "neurim";
+  std::string model, arch, mode = "infer", scenario, formats, python = "python3", data, augment = "rrc,hflip",
+                           decode = "exact", loader = "neurim";
   std::optional<std::int64_t> batch_wanted, threads_wanted, seed;
   std::int64_t rounds = 5;
   InputOptions input;
-  double seconds = 2, max_bad = DataBenchmark().max_bad;
-  bool serving = false, deterministic = false;
+  std::optional<double> seconds_wanted, target_qps;
+  double target_latency = 15, max_bad = DataBenchmark().max_bad;
+  std::int64_t samples = 256, min_queries = 100;
+  bool serving = false, deterministic = false, accuracy = false;
 
   bool of_data() const { return mode == "data"; }
-  std::int64_t batch() const { return batch_wanted.value_or(of_data() ? 64 : 1); }
+  std::int64_t batch() const { return batch_wanted.value_or(of_data() ? 64 : scenario.empty() ? 1 : 8); }
+  double seconds() const { return seconds_wanted.value_or(scenario.empty() ? 2 : 60); }
 
   void visit(CommandLine& line) {
     line.options.topic("most used");
     line.options("model", model, "run folder, weights or function file, model file, or known name", {"m"});
     line.options("arch", arch, kArchOfWeights);
     line.options("mode", mode, "train, infer or data");
-    line.options("batch", batch_wanted, "images a call; auto: 1, with mode=data 64", {"batch_size", "b"});
+    line.options("batch", batch_wanted,
+                 "images a call; auto: 1, with mode=data 64, with a scenario 8, the most that are computed together",
+                 {"batch_size", "b"});
     line.options("imgsz", input.imgsz,
                  "size of the input, pixels: one number, or height x width; auto: the model's own, or 224",
                  {"img_size", "input_size"});
-    line.options("seconds", seconds, "length of a round");
+    line.options("seconds", seconds_wanted, "length of a round; auto: 2, with a scenario 60");
     line.options("rounds", rounds, "rounds to measure; their median is printed");
     line.options("formats", formats,
                  "compare the model as it is with its ONNX file in several runtimes: any of native,onnx,ort,openvino");
     line.options("python", python, "formats: a Python that has onnxruntime and openvino");
+    line.options.topic("load as MLPerf Inference has it");
+    line.options("scenario", scenario,
+                 "single-stream (one image after the other), multi-stream (batch images after the others), server "
+                 "(images at random times) or offline (all at once)");
+    line.options("target_qps", target_qps, "server: images a second; auto: the most that keep to target_latency");
+    line.options("target_latency", target_latency, "server: milliseconds within which 99 % have to be answered");
+    line.options("min_queries", min_queries, "the least number of queries, of offline of images");
+    line.options("samples", samples, "images in memory that queries draw from");
+    line.options("accuracy", accuracy, "answer every image of the data once instead, and print how many are right");
     line.options.topic("mode=data");
-    line.options("data", data,
-                 "mode=data: folder of images, whose training split is loaded; formats: images to measure the accuracy "
-                 "on, by default the validation split of training");
+    line.options(
+        "data", data,
+        "mode=data: folder of images, whose training split is loaded; formats and scenario: images to compute, "
+        "by default the validation split of training");
     line.options("augment", augment, "mode=data: augmentations, such as rrc(0.35,1),hflip(0.5)");
     line.options("decode", decode,
                  "mode=data: exact, or scaled (JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8)");
@@ -97,10 +113,24 @@ struct BenchmarkOptions {
     require(line.compute_dtype() == DType::f32 || !of_data(), "precision: is not for mode=data");
     require(!line.given("tuning") || !of_data(), "tuning: is not for mode=data");
     require(!deterministic || mode == "train", "deterministic: is for mode=train");
-    require(rounds >= 1 && seconds > 0, "rounds is ", rounds, " and seconds ", seconds,
+    require(rounds >= 1 && seconds() > 0, "rounds is ", rounds, " and seconds ", seconds(),
             "; at least one round of some length is needed");
     require(batch() >= 1, "batch is ", batch(), "; it is at least 1");
     require(formats.empty() || (mode == "infer" && !serving), "formats: is for mode=infer");
+    for (const char* of_scenario : {"target_qps", "target_latency", "min_queries", "samples", "accuracy"})
+      require(!scenario.empty() || !line.given(of_scenario), of_scenario, ": is for scenario");
+    if (!scenario.empty()) {
+      const Scenario chosen = scenario_named(scenario);
+      require(mode == "infer" && !serving && formats.empty() && !line.given("rounds"),
+              "scenario: is for mode=infer, without rounds, serve and formats");
+      for (const char* of_server : {"target_qps", "target_latency"})
+        require(chosen == Scenario::server || !line.given(of_server), of_server, ": is for scenario=server");
+      require(chosen != Scenario::single_stream || batch_wanted.value_or(1) == 1,
+              "batch: single-stream computes one image at a time");
+      require(samples >= 1 && min_queries >= 1, "samples is ", samples, " and min_queries ", min_queries,
+              "; each is at least 1");
+      require(target_latency > 0 && target_qps.value_or(1) > 0, "target_latency and target_qps are above 0");
+    }
     require(formats.empty() ? !line.given("python") : true, "python: is for formats");
     for (const std::string& format : wanted_formats())
       require(
@@ -111,6 +141,20 @@ struct BenchmarkOptions {
 
   std::vector<std::string> wanted_formats() const { return formats.empty() ? Words{} : split(formats, ','); }
 
+  ScenarioBenchmark scenario_benchmark(const Preprocess& preprocess) const {
+    return {.load = {.scenario = scenario_named(scenario),
+                     .library = samples,
+                     .seconds = seconds(),
+                     .min_queries = min_queries,
+                     .batch = batch(),
+                     .latency_bound = target_latency / 1e3,
+                     .seed = static_cast<std::uint64_t>(seed.value_or(0))},
+            .rate = target_qps,
+            .preprocess = preprocess,
+            .data = data,
+            .accuracy = accuracy};
+  }
+
   DataBenchmark data_benchmark() const {
     return {.data = data,
             .augment = augment,
@@ -120,7 +164,7 @@ struct BenchmarkOptions {
             .imgsz = input.imgsz.value_or(224),
             .threads = threads_wanted == 0 ? 0 : threads(),
             .rounds = rounds,
-            .seconds = seconds,
+            .seconds = seconds(),
             .max_bad = max_bad,
             .seed = seed.value_or(42)};
   }
@@ -133,10 +177,10 @@ struct Measured {
 
 Measured measure(const Case& subject, const BenchmarkOptions& o, Console& console) {
   const auto call = [&] { subject.run(); };
-  times_of(call, std::min(1.0, o.seconds / 2));
+  times_of(call, std::min(1.0, o.seconds() / 2));
   Measured measured;
   for (std::int64_t round = 0; round < o.rounds; ++round) {
-    const std::vector<double> times = times_of(call, o.seconds);
+    const std::vector<double> times = times_of(call, o.seconds());
     measured.rates.push_back(rate_of(times, o.batch()));
     measured.calls.insert(measured.calls.end(), times.begin(), times.end());
     console.progress(text("  round ", round + 1, '/', o.rounds, "  ", fixed(measured.rates.back(), 1), " img/s"));
@@ -203,8 +247,11 @@ int verb_benchmark(const Words& words) {
                               .python = o.python,
                               .batch = o.batch(),
                               .rounds = o.rounds,
-                              .seconds = o.seconds},
+                              .seconds = o.seconds()},
                              checkpoint, line, console);
+  if (!o.scenario.empty() && !line.dry_run())
+    return benchmark_scenario(o.scenario_benchmark(o.input.applied_to(checkpoint.config.preprocess)), checkpoint, line,
+                              console);
   const std::string precision(name(line.compute_dtype()));
   PlanOptions options = line.plan_options();
   options.deterministic = o.deterministic;
@@ -213,13 +260,15 @@ int verb_benchmark(const Words& words) {
     return line.end_dry_run(
         console,
         o.serving ? text("answer requests on ", images)
-                  : text("measure ", o.rounds, " rounds of ", o.seconds, " s: ", model, ' ', o.mode, ", ", images),
+        : !o.scenario.empty()
+            ? text("put the load of ", o.scenario, " on ", model, " for ", o.seconds(), " s: ", images)
+            : text("measure ", o.rounds, " rounds of ", o.seconds(), " s: ", model, ' ', o.mode, ", ", images),
         {{"model", model},
          {"mode", o.mode},
          {"batch", o.batch()},
          {"precision", precision},
          {"rounds", o.rounds},
-         {"seconds", o.seconds}});
+         {"seconds", o.seconds()}});
   if (o.serving) {
     serve({{"suite", o.mode},
            {"case", model},

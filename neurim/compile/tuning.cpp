@@ -27,7 +27,7 @@ const std::string& measuring_machine() {
     for (const CpuCache& cache : machine.caches) caches += text(", L", cache.level, ' ', cache.bytes >> 10, " KiB");
     return text(machine.processor, " (", join(machine.features, " "), caches, "), ", name(isa()),
                 has_bf16() ? ", bf16" : "", has_f16() ? ", fp16" : "", has_vnni() ? ", vnni" : "",
-                ", neurim " NEURIM_VERSION);
+                has_dot_products() ? ", dot products" : "", ", neurim " NEURIM_VERSION);
   }();
   return known;
 }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -20,55 +19,15 @@ namespace {
 
 using namespace std::string_view_literals;
 
-struct Format {
-  std::string_view name;
-  std::string_view magic;
-  std::size_t at;                                    // the offset of the magic bytes
-  std::unique_ptr<ImageReader> (*reader)();          // null: known only
-  bool (*sure)(std::string_view content) = nullptr;  // a further look, where the magic alone may stand in a text
-};
-
-bool has_blank_third(std::string_view content) {
-  return content.size() > 2 && std::isspace(static_cast<unsigned char>(content[2]));
-}
-bool has_small_header(std::string_view content) { return content.size() > 17 && content.substr(15, 3) == "\0\0\0"sv; }
-/// Films begin so too.
-bool is_still(std::string_view content) {
-  const std::string_view brand = content.substr(0, 12).substr(std::min<std::size_t>(content.size(), 8));
-  return brand == "mif1" || brand == "msf1" || brand.starts_with("avi") || brand.starts_with("hei") ||
-         brand.starts_with("hev");
-}
-bool is_riff(std::string_view content) { return content.starts_with("RIFF"); }
-
-constexpr Format kFormats[] = {
-    {"JPEG", "\xFF\xD8\xFF"sv, 0, jpeg_reader},
-    {"PNG", "\x89PNG\r\n\x1A\n"sv, 0, png_reader},
-    {"WebP", "WEBP"sv, 8, webp_reader, is_riff},
-    {"GIF", "GIF87a"sv, 0, gif_reader},
-    {"GIF", "GIF89a"sv, 0, gif_reader},
-    {"BMP", "BM"sv, 0, bmp_reader, has_small_header},
-    {"TIFF", "II*\0"sv, 0, tiff_reader},
-    {"TIFF", "MM\0*"sv, 0, tiff_reader},
-    {"TIFF", "II+\0"sv, 0, tiff_reader},  // BigTIFF
-    {"TIFF", "MM\0+"sv, 0, tiff_reader},
-    {"AVIF or HEIC", "ftyp"sv, 4, nullptr, is_still},
-    {"PNM", "P1"sv, 0, pnm_reader, has_blank_third},
-    {"PNM", "P2"sv, 0, pnm_reader, has_blank_third},
-    {"PNM", "P3"sv, 0, pnm_reader, has_blank_third},
-    {"PNM", "P4"sv, 0, pnm_reader, has_blank_third},
-    {"PNM", "P5"sv, 0, pnm_reader, has_blank_third},
-    {"PNM", "P6"sv, 0, pnm_reader, has_blank_third},
-    {"NPY", "\x93NUMPY"sv, 0, npy_reader},
-};
-
 /// The format that the bytes begin as, or null.
-const Format* format_of(std::span<const std::byte> bytes) {
+const ImageFormat* format_of(std::span<const std::byte> bytes) {
   const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const auto* format = std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& known) {
+  const std::span<const ImageFormat> formats = image_formats();
+  const auto format = std::find_if(formats.begin(), formats.end(), [&](const ImageFormat& known) {
     return content.size() >= known.at && content.substr(known.at, known.magic.size()) == known.magic &&
            (!known.sure || known.sure(content));
   });
-  return format == std::end(kFormats) ? nullptr : format;
+  return format == formats.end() ? nullptr : &*format;
 }
 
 /// A file descriptor that closes itself.
@@ -164,7 +123,7 @@ void fill_canvas(const std::array<std::uint8_t, 3>& background, Image& image) {
 }
 
 std::string_view format_of_content(std::span<const std::byte> bytes) {
-  const Format* format = format_of(bytes);
+  const ImageFormat* format = format_of(bytes);
   return format ? format->name : "";
 }
 
@@ -207,8 +166,9 @@ const ImageHeader& Decoder::open(const StoredImage& stored, const DecodeOptions&
                .bits = stored.pixels.bits};
     return header_;
   }
+  require(!image_formats().empty(), "this build reads no image files; decode the image and give its pixels");
   if (stored.bytes.empty()) fail(Fault::data, "the file is empty; replace or remove it");
-  const Format* format = format_of(stored.bytes);
+  const ImageFormat* format = format_of(stored.bytes);
   if (!format)
     fail(
         Fault::data,

@@ -7,6 +7,9 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 #include "neurim/base/environment.h"
@@ -91,6 +94,15 @@ bool has_bf16() { return false; }
 bool has_f16() { return false; }
 bool has_vnni() { return false; }
 bool has_tiles() { return false; }
+#endif
+
+#if defined(__aarch64__)
+bool has_dot_products() {
+  static const bool known = !environment("NEURIM_ISA") && (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  return known;
+}
+#else
+bool has_dot_products() { return false; }
 #endif
 
 }  // namespace neurim

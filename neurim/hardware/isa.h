@@ -15,8 +15,10 @@ Isa isa();
 bool has_bf16();
 /// The same of AVX512-FP16's arithmetic.
 bool has_f16();
-/// The same of AVX512-VNNI's products of bytes.
+/// The same of AVX512-VNNI's products of bytes, four of u8 and i8 for each sum.
 bool has_vnni();
+/// The same of AArch64's dot products of bytes, four of i8 and i8 for each sum (Armv8.2).
+bool has_dot_products();
 /// The same of AMX's matrix tiles and their products of bf16 and of bytes. Asks the system for them, once.
 bool has_tiles();
 

@@ -27,6 +27,16 @@ class ImageReader {
   virtual void check_rest() {}
 };
 
+/// A format and how its files begin.
+struct ImageFormat {
+  std::string_view name, magic;                      ///< as messages call it, and the bytes that tell it
+  std::size_t at;                                    ///< the offset of the magic bytes
+  std::unique_ptr<ImageReader> (*reader)();          ///< null: known only
+  bool (*sure)(std::string_view content) = nullptr;  ///< a further look, where the magic alone may stand in a text
+};
+/// Those that this build knows; none where it reads no image files.
+std::span<const ImageFormat> image_formats();
+
 /// Ends the decoding of one image: throws Error(data) "cannot decode this FORMAT: REASON; …".
 [[noreturn]] void bad_image(std::string_view format, std::string_view reason);
 

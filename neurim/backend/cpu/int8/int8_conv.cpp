@@ -287,6 +287,7 @@ struct ByteConv : ByteOperands {
 
 /// Sets the sums' start: for each channel, minus the zero point times the sum of its weights.
 void set_start(ByteConv& own, const std::int8_t* weights) {
+  const std::int32_t zero = has_dot_products() ? static_cast<std::int8_t>(own.zero) : own.zero;
   const std::int64_t quads = own.way == ByteConv::by_channels
                                  ? ChannelRows{own.g}.tap_count()
                                  : own.g.in_blocks() * own.g.tap_count() *
@@ -294,7 +295,7 @@ void set_start(ByteConv& own, const std::int8_t* weights) {
   for (std::size_t block = 0; block < own.start.size(); block += kLanes)
     for (std::int64_t quad = 0; quad < quads; ++quad)
       for (std::size_t lane = 0; lane < kLanes; ++lane)
-        for (int i = 0; i < 4; ++i) own.start[block + lane] -= own.zero * *weights++;
+        for (int i = 0; i < 4; ++i) own.start[block + lane] -= zero * *weights++;
 }
 
 Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
@@ -308,6 +309,7 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
                                 : ByteConv::rows_of_x,
   all->plain = group.plain;
   if (const char* why = all->read(request, group)) return decline(request, why);
+  if (has_dot_products()) all->flip ^= 0x80, all->zero ^= 0x80;  // x is read as i8
   const auto* weights = static_cast<const std::int8_t*>(desc_of(request, group.weight.value).known);
   if (group.depthwise)
     all->filters = ChannelRows{g}.pack(weights), weights = reinterpret_cast<const std::int8_t*>(all->filters.data());

@@ -25,9 +25,9 @@ struct ByteEpilogue {
   bool cut = false;
 };
 
-/// Neighbours that a word of 4 bytes holds: four, u8 of x and i8 of weights, with AVX512-VNNI; else two, each widened
-/// to 16 bits.
-inline std::int64_t bytes_together() { return has_vnni() ? 4 : 2; }
+/// Neighbours that a word of 4 bytes holds: four, u8 of x and i8 of weights, with AVX512-VNNI, i8 of both with
+/// AArch64's dot products; else two, each widened to 16 bits.
+inline std::int64_t bytes_together() { return has_vnni() || has_dot_products() ? 4 : 2; }
 
 /// block_product() with such words: x[in block][row][words], weight[out block][in block][tap][words][16 out]. The i32
 /// sums do not overflow up to 65,536 terms. Distances in x and the weights are in words, those in y and `add` in

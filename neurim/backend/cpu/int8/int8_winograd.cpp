@@ -132,7 +132,7 @@ struct ByteWinograd : ByteOperands {
 
 /// Null, or the reason why not.
 const char* read(const KernelRequest& request, const ConvPattern& pattern, Int8Group& group) {
-  if (has_vnni()) return "saves nothing where AVX512-VNNI multiplies by fours";
+  if (bytes_together() == 4) return "saves nothing where bytes are multiplied by fours";
   if (const char* why = read_group(request, pattern, group)) return why;
   const ConvSizes& g = group.sizes;
   if (group.linear || group.depthwise || group.image() || g.kernel[0] != 3 || g.kernel[1] != 3 || !g.at_stride_1() ||

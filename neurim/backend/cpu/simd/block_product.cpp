@@ -37,7 +37,6 @@ inline Vec plus_product(const Vec& sum, const float* lo, const float* hi, const 
 }
 #endif
 
-/// The factors: floats, or pairs of bf16 or f16, each with and without native instructions.
 struct Floats : Factors<kLanes> {
   static Vec weights(const float* at) { return load(at); }
   static constexpr bool kUnrolled = kNamed;
@@ -45,54 +44,13 @@ struct Floats : Factors<kLanes> {
     return plus_product(sum, x, row);
   }
 };
-/// The first half of the lanes only. With AVX-512 that is a 256-bit register, of which some processors multiply two a
-/// cycle where they multiply one of 512 bits.
-template <int words, class Rounds = void>
-struct HalfFactors : Factors<words, Rounds> {
-  static constexpr int kRows[] = {kHalfRows, 1, 1};
-  using Sum = HalfVector;
-  static Sum weights(const float* at) { return load_as<Sum>(at); }
-  static Vec total(const Sum& sum) { return with_zeros(sum); }
-};
 struct HalfRows : HalfFactors<kLanes> {
   static constexpr bool kUnrolled = kNamed;
   [[gnu::always_inline]] static Sum multiply_add(const Sum& sum, const Sum& row, const float* x) {
     return plus_product(sum, x, row);
   }
 };
-struct PairRow {
-  Vec first, second;
-};
-struct Pairs : Factors<kLanes / 2, Bf16<false>> {
-  static PairRow weights(const float* at) { return {first_of_pairs(load(at)), second_of_pairs(load(at))}; }
-  static Vec multiply_add(Vec sum, const PairRow& row, const float* x) {
-    const Vec pair = splat_bits(x);
-    return sum + row.first * first_of_pairs(pair) + row.second * second_of_pairs(pair);
-  }
-};
-struct F16Pairs : Factors<kLanes / 2, F16> {
-  static PairRow weights(const float* at) {
-    const Bits pairs = load_as<Bits>(reinterpret_cast<const std::uint32_t*>(at));
-    return {f16_floats(pairs & 0xffff), f16_floats(pairs >> 16)};
-  }
-  static Vec multiply_add(Vec sum, const PairRow& row, const float* x) {
-    std::uint16_t pair[2];
-    std::memcpy(pair, x, sizeof pair);
-    return sum + row.first * splat(f16_float(pair[0])) + row.second * splat(f16_float(pair[1]));
-  }
-};
 #if defined(__AVX512F__)
-struct NativePairs : Factors<kLanes / 2, Bf16<true>> {
-  static Vec weights(const float* at) { return load(at); }
-  NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) {
-    return add_products_of_pairs(sum, row, splat_bits(x));
-  }
-};
-struct NativeHalfPairs : HalfFactors<kLanes / 2, Bf16<true>> {
-  NEURIM_MAY_NAME_NARROW static Sum multiply_add(Sum sum, Sum row, const float* x) {
-    return add_products_of_pairs(sum, row, splat_bits<HalfWide>(x));
-  }
-};
 constexpr int kGroupRows = 14;
 #else
 constexpr int kGroupRows = 4;
@@ -233,20 +191,8 @@ void copy_apart(const char* from, std::int64_t step, std::int64_t columns, char*
 void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
                    const BlockEpilogue& epilogue, float* y) {
   if (tiles_suit(shape)) return block_product_by_tiles(shape, blocks, x, weight, epilogue, y);
-  auto factors = shape.pairs == StorageDtype::f16 ? multiply<F16Pairs>
-                 : shape.pairs                    ? multiply<Pairs>
-                                                  : multiply<Floats>;
-  auto half = shape.pairs ? nullptr : multiply<HalfRows>;
-#if defined(__AVX512F__)
-  if (shape.pairs == StorageDtype::bf16 && has_bf16())
-    factors = multiply<NativePairs>, half = multiply<NativeHalfPairs>;
-  if (shape.pairs == StorageDtype::f16 && has_f16()) factors = f16_product;
-  if (shape.pairs == StorageDtype::f16 && imitated_f16_products.product) factors = imitated_f16_products.product;
-#endif
-  if (shape.out_channels > (blocks - 1) * kLanes + kLanes / 2) half = nullptr;
-  if (half) half(shape, blocks - 1, blocks, x, weight, epilogue, y);
-  factors(shape, 0, half ? blocks - 1 : blocks, x, weight, epilogue, y);
-  if (epilogue.non_temporal) streamed();
+  if (shape.pairs) return pair_product(shape, blocks, x, weight, epilogue, y);
+  multiply_all(multiply<Floats>, multiply<HalfRows>, shape, blocks, x, weight, epilogue, y);
 }
 
 void group_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] int width,
@@ -284,15 +230,7 @@ void scale_weights(const float* weight, const float* gate, std::int64_t in_chann
 void block_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add,
                        float* dw) {
   if (tiles_suit(shape)) return block_weight_grad_by_tiles(shape, blocks, x, dy, add, dw);
-  if (!shape.pairs) return weight_grads<Floats>(shape, blocks, x, dy, add, dw);
-  auto factors = shape.pairs == StorageDtype::f16 ? weight_grads<F16Pairs> : weight_grads<Pairs>;
-#if defined(__AVX512F__)
-  if (shape.pairs == StorageDtype::bf16 && has_bf16()) factors = weight_grads<NativePairs>;
-  if (shape.pairs == StorageDtype::f16 && has_f16()) factors = f16_weight_grad;
-  if (shape.pairs == StorageDtype::f16 && imitated_f16_products.weight_grad)
-    factors = imitated_f16_products.weight_grad;
-#endif
-  factors(shape, blocks, x, dy, add, dw);
+  shape.pairs ? pair_weight_grad(shape, blocks, x, dy, add, dw) : weight_grads<Floats>(shape, blocks, x, dy, add, dw);
 }
 
 void pair_rows(StorageDtype storage, const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last,

@@ -1,6 +1,6 @@
 // Products of bytes with i32 sums, which stand in the lanes of float vectors. With AVX512-VNNI (has_vnni()) a lane
-// takes four products of u8 and i8; elsewhere two, widened to 16 bits. The sums are exact either way: nothing
-// saturates.
+// takes four products of u8 and i8, with AArch64's dot products (has_dot_products()) four of i8; elsewhere two, widened
+// to 16 bits. The sums are exact either way: nothing saturates.
 #pragma once
 #include <array>
 
@@ -16,6 +16,29 @@ namespace neurim::cpu::NEURIM_ISA {
 /// Adds four products to each i32 lane.
 NEURIM_MAY_NAME_NARROW inline Vec add_products_of_quads(Vec sum, Vec u8, Vec i8) {
   return (Vec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)u8, (__m512i)i8);
+}
+/// The same with the word at `u8`, whatever it holds, for all lanes.
+NEURIM_MAY_NAME_NARROW inline Vec add_products_of_quads(Vec sum, const float* u8, Vec i8) {
+  return add_products_of_quads(sum, splat_bits(u8), i8);
+}
+#elif defined(__aarch64__)
+// In assembly, so that callers need not name the target.
+/// Adds four products of i8 to each i32 lane.
+inline Vec add_products_of_quads(Vec sum, Vec a, Vec b) {
+  const auto quarter = [](auto& sums, const auto& first, const auto& second) {
+    asm(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(sums) : "w"(first), "w"(second));
+  };
+  quarter(sum.lo.lo, a.lo.lo, b.lo.lo), quarter(sum.lo.hi, a.lo.hi, b.lo.hi);
+  quarter(sum.hi.lo, a.hi.lo, b.hi.lo), quarter(sum.hi.hi, a.hi.hi, b.hi.hi);
+  return sum;
+}
+inline Vec add_products_of_quads(Vec sum, const float* a, Vec b) {
+  const auto quarter = [word = *a](auto& sums, const auto& second) {
+    asm(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.4b[0]" : "+w"(sums) : "w"(second), "w"(word));
+  };
+  quarter(sum.lo.lo, b.lo.lo), quarter(sum.lo.hi, b.lo.hi);
+  quarter(sum.hi.lo, b.hi.lo), quarter(sum.hi.hi, b.hi.hi);
+  return sum;
 }
 #endif
 

@@ -1,4 +1,7 @@
 #include "neurim/backend/cpu/int8/int8_product.h"
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 #include "neurim/backend/cpu/simd/bytes.h"
 #define NEURIM_PRODUCT NEURIM_MAY_NAME_NARROW
@@ -142,11 +145,14 @@ inline Vec plus_products_of_shorts(const Vec& sum, const float* x, const Vec& we
 }
 #endif
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define NEURIM_QUADS
+/// Whether this machine has products of four bytes.
+bool has_quads() { return has_vnni() || has_dot_products(); }
 struct Quads : ByteFactors<kLanes / 4> {
   static Vec weights(const float* at) { return load(at); }
   NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) {
-    return add_products_of_quads(sum, splat_bits(x), row);
+    return add_products_of_quads(sum, x, row);
   }
 };
 #endif
@@ -177,7 +183,7 @@ constexpr int kChannelRows = 6;
 struct ChannelShorts : ShortPairs {
   static Vec multiply(Vec sum, Vec row, Vec x) { return add_products_of_shorts(sum, row, x); }
 };
-#if defined(__AVX512F__)
+#if defined(NEURIM_QUADS)
 struct ChannelQuads : Quads {
   NEURIM_MAY_NAME_NARROW static Vec multiply(Vec sum, Vec row, Vec x) { return add_products_of_quads(sum, x, row); }
 };
@@ -236,6 +242,11 @@ inline void transpose_pixels(const std::uint8_t* from, std::int64_t apart, std::
                                0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703};
   store_as(reinterpret_cast<std::int32_t*>(to), (IVec)_mm512_shuffle_epi8((__m512i)together, (__m512i)kOrder));
 }
+#elif defined(__aarch64__)
+inline void transpose_pixels(const std::uint8_t* from, std::int64_t apart, std::uint8_t* to) {
+  const auto pixel = [&](int i) { return vld1q_u8(from + i * apart * kLanes); };
+  vst4q_u8(to, {{pixel(0), pixel(1), pixel(2), pixel(3)}});
+}
 #endif
 
 /// each_group() that also advances the epilogue and the output pointer.
@@ -274,8 +285,8 @@ void multiply_bytes(const BlockProduct& shape, std::int64_t blocks, const float*
 void byte_product(const BlockProduct& shape, std::int64_t blocks, const void* x, const void* weight,
                   const ByteEpilogue& epilogue, void* y) {
   const auto *const words = static_cast<const float*>(x), *const factors = static_cast<const float*>(weight);
-#if defined(__AVX512F__)
-  if (has_vnni()) return multiply_bytes<Quads>(shape, blocks, words, factors, epilogue, y);
+#if defined(NEURIM_QUADS)
+  if (has_quads()) return multiply_bytes<Quads>(shape, blocks, words, factors, epilogue, y);
 #endif
   multiply_bytes<ShortPairs>(shape, blocks, words, factors, epilogue, y);
 }
@@ -307,9 +318,9 @@ void channel_product(const BlockProduct& shape, const void* x, const void* weigh
                      void* y) {
   static constexpr auto kAll = channel_products<ChannelShorts>(std::make_integer_sequence<int, kChannelRows>());
   const auto* product_of = kAll.data();
-#if defined(__AVX512F__)
+#if defined(NEURIM_QUADS)
   static constexpr auto kNative = channel_products<ChannelQuads>(std::make_integer_sequence<int, kChannelRows>());
-  if (has_vnni()) product_of = kNative.data();
+  if (has_quads()) product_of = kNative.data();
 #endif
   each_group_of_bytes(shape.rows, kChannelRows, epilogue, y,
                       [&](std::int64_t begin, std::int64_t end, const ByteEpilogue& own, void* to) {
@@ -320,8 +331,8 @@ void channel_product(const BlockProduct& shape, const void* x, const void* weigh
 
 void words_of_channels(const std::uint8_t* from, std::int64_t columns, std::int64_t step, std::int64_t apart,
                        std::uint8_t zero, std::uint8_t* to) {
-#if defined(__AVX512BW__)
-  if (has_vnni()) {
+#if defined(NEURIM_QUADS)
+  if (has_quads()) {
     for (std::int64_t column = 0; column < columns; ++column, from += step * kLanes, to += 4 * kLanes)
       transpose_pixels(from, apart, to);
     return;

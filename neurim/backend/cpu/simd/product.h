@@ -25,6 +25,11 @@ void f16_product(const BlockProduct& shape, std::int64_t first_block, std::int64
                  const float* weight, const BlockEpilogue& epilogue, float* y);
 void f16_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add,
                      float* dw);
+/// The same of pairs of bf16 or f16 by whichever instructions the machine has.
+void pair_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
+                  const BlockEpilogue& epilogue, float* y);
+void pair_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add,
+                      float* dw);
 
 namespace {
 
@@ -64,6 +69,15 @@ struct Factors {
   using Kind = Rounds;
   using Epilogue = BlockEpilogue;
   static Vec total(const Vec& sum) { return sum; }
+};
+/// The first half of the lanes only. With AVX-512 that is a 256-bit register, of which some processors multiply two a
+/// cycle where they multiply one of 512 bits.
+template <int words, class Rounds = void>
+struct HalfFactors : Factors<words, Rounds> {
+  static constexpr int kRows[] = {kHalfRows, 1, 1};
+  using Sum = HalfVector;
+  static Sum weights(const float* at) { return load_as<Sum>(at); }
+  static Vec total(const Sum& sum) { return with_zeros(sum); }
 };
 template <class F>
 constexpr bool kShortSums = requires { F::kShort; };
@@ -380,6 +394,19 @@ NEURIM_PRODUCT void weight_grad(const BlockWeightGrad& shape, const float* x, co
       const Vec total = F::total(sums[b][i]);
       store(to, add ? load(to) + total : total);
     }
+}
+
+/// multiply<> of some factors.
+using Multiply = void (*)(const BlockProduct& shape, std::int64_t first_block, std::int64_t last_block, const float* x,
+                          const float* weight, const BlockEpilogue& epilogue, float* y);
+
+/// Computes all blocks by `all`, but a last one that is less than half full by `half` if there is one.
+[[maybe_unused]] void multiply_all(Multiply all, Multiply half, const BlockProduct& shape, std::int64_t blocks,
+                                   const float* x, const float* weight, const BlockEpilogue& epilogue, float* y) {
+  if (shape.out_channels > (blocks - 1) * kLanes + kLanes / 2) half = nullptr;
+  if (half) half(shape, blocks - 1, blocks, x, weight, epilogue, y);
+  all(shape, 0, half ? blocks - 1 : blocks, x, weight, epilogue, y);
+  if (epilogue.non_temporal) streamed();
 }
 
 /// Calls each(task, x, dy) for runs of rows so short that no lane takes more than kShort products.

@@ -176,6 +176,21 @@ struct RoundedTo {
   static void put(float* tensor, std::int64_t at, const Vec& v) { Kind::store(tensor + at / 2, v); }
 };
 
+#ifdef NEURIM_F32_STORAGE
+// A library whose plans store no tensor in 16 bits.
+template <class Function>
+void with_kind(StorageDtype, Function) {
+  __builtin_trap();
+}
+template <class Function>
+auto with_places(StorageDtype, Function function) {
+  return function(Exact());
+}
+template <class Function>
+auto with_read_places(StorageDtype, Function function) {
+  return function(Exact());
+}
+#else
 /// Calls function(Bf16) or function(F16), as `half` says.
 template <class Function>
 auto with_kind(StorageDtype half, Function function) {
@@ -195,6 +210,7 @@ auto with_read_places(StorageDtype half, Function function) {
          : half == StorageDtype::f16 ? function(RoundedTo<F16>())
                                      : function(RoundedTo<Bf16<false>>());
 }
+#endif
 
 /// Whether a tensor of storage `rounded` is null or has the storage `half`.
 inline bool stands_as(StorageDtype half, const float* tensor, StorageDtype rounded) {
