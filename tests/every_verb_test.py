@@ -55,6 +55,7 @@ class EveryVerb(unittest.TestCase):
             (["explain", "runs/train", "data/dark/0.png"], "runs/train/reports/explain"),
             (["embed", "runs/train"], "runs/train/reports/embed"),
             (["export", "runs/train"], "runs/train/export/best.onnx"),
+            (["prune", "runs/train", "epochs=1", "multiple=2"], "runs/train/export/best.pruned.neurim"),
             (["quantize", "runs/train", "max_drop=100"], "runs/train/export/best.int8.neurim"),
             (["board", "runs", "port=0"], None),
             (["export", "runs/lstm", "output=x/y.onnx"], "x/y.onnx"),

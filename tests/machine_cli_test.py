@@ -88,6 +88,28 @@ class Machine(unittest.TestCase):
         for key in ("peak_rss_mib", "threads", "precision"):
             self.assertIn(key, summary)
 
+    def test_benchmark_under_load(self):
+        words = ["benchmark", "lenet5", "seconds=0.2", "min_queries=20", "samples=16", "--json"]
+        for scenario in ("single-stream", "multi-stream", "offline"):
+            run = neurim(*words, f"scenario={scenario}")
+            self.assertEqual(run.returncode, 0, run)
+            summary = json.loads(run.stdout.splitlines()[-1])
+            self.assertEqual((summary["scenario"], summary["images"]), (scenario, "16 drawn images"))
+            self.assertGreaterEqual(summary["samples"], 20)
+            latency = summary["latency_ms"]
+            self.assertLessEqual(latency["p50"], latency["p99.9"])
+        calm = neurim(*words, "scenario=server", "target_qps=20", "target_latency=60000")
+        self.assertEqual(calm.returncode, 0, calm)
+        self.assertEqual(json.loads(calm.stdout.splitlines()[-1])["target_qps"], 20)
+        flood = neurim(*words, "scenario=server", "target_qps=1000000", "target_latency=0.0001")
+        self.assertEqual((flood.returncode, json.loads(flood.stdout.splitlines()[-1])["valid"]), (5, False), flood)
+        for wrong, said in ((["scenario=best"], "single-stream, multi-stream"), (["target_qps=5"], "is for scenario"),
+                            (["scenario=offline", "target_qps=5"], "scenario=server"), (["scenario=single-stream", "batch=4"], "one image at a time"),
+                            (["scenario=offline", "mode=train"], "mode=infer"), (["scenario=offline", "accuracy=true"], "give data=")):
+            run = neurim("benchmark", "lenet5", *wrong)
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
+            self.assertIn(said, run.stderr)
+
     def test_benchmark_serves(self):
         run = neurim("benchmark", "lenet5", "batch=2", "serve=true", input="go bs2 0.02\ngo bs2 0.01\nquit\n")
         self.assertEqual(run.returncode, 0, run.stderr)

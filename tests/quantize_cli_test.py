@@ -117,6 +117,16 @@ class Quantize(TrainedRun):
         self.assertLess(sizes["int8"], plain / 2.5)
         self.assertLess(sizes["int4"], sizes["int8"] / 1.4)
 
+    def test_training_with_the_rounding_in_place(self):
+        plain, _ = self.quantized("int4", "weights_only=int4", "group=0", "max_drop=100")
+        trained, after = self.quantized("int4qat", "weights_only=int4", "group=0", "max_drop=100", "qat=true", "qat_epochs=2", "qat_lr=0.01")
+        self.assertNotEqual(plain.read_bytes(), trained.read_bytes())
+        self.assertTrue((self.root / "int4qat.qat" / "results.csv").is_file())
+        self.assertEqual({row["precision"] for row in rows_of(after["layers"])}, {"int4"})
+        out, summary = self.quantized("qat", "qat=true", "qat_epochs=1", "max_drop=100")
+        val = neurim("val", out, f"project={self.root}/val", "name=qat", "--json")
+        self.assertEqual(json.loads(val.stdout.splitlines()[-1])["top1"], summary["top1"])
+
     def test_damaged_weights_write_nothing(self):
         run = self.root / "damaged"
         shutil.copytree(self.folder, run, ignore=shutil.ignore_patterns("reports", "export"))

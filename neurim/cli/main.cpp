@@ -34,6 +34,7 @@ constexpr Verb kVerbs[] = {
     {"run", "run a model on raw tensors in .npy files", verb_run, true},
     {"resume", "go on with a run that was stopped", verb_resume, true},
     {"export", "write a model as an ONNX file", verb_export, true},
+    {"prune", "take channels away from a classifier and train it again", verb_prune, true},
     {"quantize", "write a classifier in 8 bits that stays as accurate as asked", verb_quantize, true},
     {"data", "look at data sets: find broken and odd images", verb_data, true},
     {"info", "show the layers of a model, or its plan", verb_info},

@@ -5,10 +5,14 @@
 #include <cmath>
 
 #include "neurim/base/error.h"
+#include "neurim/cli/open_data.h"
+#include "neurim/core/device.h"
+#include "neurim/data/sources/parts.h"
 #include "neurim/model/model_file.h"
 #include "neurim/model/recurrent_models.h"
 #include "neurim/model/zoo.h"
 #include "neurim/train/onnx_checkpoint.h"
+#include "neurim/train/run_folder.h"
 
 namespace neurim::cli {
 
@@ -96,6 +100,26 @@ TrainOptions options_of_training(const Checkpoint& checkpoint, std::span<const c
   if (!options.batch) options.batch = kBatch;
   options.device = text(line.device());
   return options;
+}
+
+TrainedClassifier open_trained(const ClassifierWords& words, const CommandLine& line, Console& console) {
+  require(!words.model.empty(), "the model is missing; give a run folder or a weights file: model=runs/classify/train");
+  Checkpoint checkpoint = load_checkpoint(words.model, words.arch);
+  print_notes(checkpoint, console);
+  refuse_sequence(checkpoint, words.verb);
+  TrainOptions options = options_of_training(checkpoint, words.names, line);
+  if (words.data.empty()) check_remembered_data(options.data, checkpoint.path, "give data=PATH");
+  if (!words.data.empty()) options.data = words.data;
+  require(!options.data.empty(), "data is missing; give images: data=PATH");
+  if (options.threads) set_threads(*options.threads);
+  DatasetOptions of_data = dataset_of(options);
+  of_data.class_names = checkpoint.config.class_names;
+  of_data.multi_label = checkpoint.config.multi_label();
+  Dataset dataset = open_data(options.data, of_data, console);
+  if (dataset.size(words.split) == 0)
+    fail(Fault::data, options.data, ": has no ", words.split, " split; it has ", splits_of(dataset));
+  options = options.resolved(checkpoint.model, dataset);
+  return {std::move(checkpoint), std::move(options), std::move(dataset)};
 }
 
 void print_notes(const Checkpoint& checkpoint, Console& console) {

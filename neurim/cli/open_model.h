@@ -32,6 +32,23 @@ std::vector<fs::path> files_of_model(const std::string& name, const Checkpoint& 
 TrainOptions options_of_training(const Checkpoint& checkpoint, std::span<const char* const> names,
                                  const CommandLine& line);
 
+/// What verbs are told of a classifier and its data.
+struct ClassifierWords {
+  std::string_view verb;               ///< for messages
+  const std::string &model, &arch,     ///< see load_checkpoint
+      &data;                           ///< takes the place of that of training; "": that
+  Split split;                         ///< which must not be empty
+  std::span<const char* const> names;  ///< see options_of_training
+};
+/// A classifier of images with its data.
+struct TrainedClassifier {
+  Checkpoint checkpoint;
+  TrainOptions options;  ///< resolved ones of its training
+  Dataset dataset;
+};
+/// Opens both. Throws Error(usage) for other models, Error(data) where the split is empty.
+TrainedClassifier open_trained(const ClassifierWords& words, const CommandLine& line, Console& console);
+
 /// Prints the choices that were made among several files, a line each.
 void print_notes(const Checkpoint& checkpoint, Console& console);
 

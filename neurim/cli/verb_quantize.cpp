@@ -1,6 +1,8 @@
 #include "neurim/base/writable.h"
+#include "neurim/cli/interrupt.h"
 #include "neurim/cli/open_data.h"
 #include "neurim/cli/open_model.h"
+#include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/data/sources/parts.h"
 #include "neurim/neurim.h"
@@ -20,6 +22,8 @@ struct Wanted {
                                  weights_only = "none", keep, output, statistics = kAuto;
   QuantizeOptions quantize;
   TrainOptions training;
+  bool qat = false;
+  std::int64_t qat_epochs = 3;
 
   void visit(CommandLine& line) {
     Options named;
@@ -48,6 +52,10 @@ struct Wanted {
     line.options("keep", keep, "layers that stay f32, with commas");
     line.options("statistics", statistics,
                  "file of what layers read, which is used where it is there; auto: beside the output; none");
+    line.options.topic("training");
+    line.options("qat", qat, "fine-tune with the rounding in place first, in a run beside the output");
+    line.options("qat_epochs", qat_epochs, "its length");
+    line.options("qat_lr", quantize.qat_lr, "its learning rate; auto: a hundredth of the training's");
     line.options.topic("data");
     for (const char* name : kOfTraining) line.options.borrow(*named.find(name), "; by default as in training");
   }
@@ -72,6 +80,10 @@ struct Wanted {
     require(weights_only != "none" || !line.given("group"), "group is for weights_only; leave it out");
     if (!keep.empty()) quantize.keep = neurim::split(keep, ',');
     quantize.split = split_option(split);
+    for (const char* option : {"qat_epochs", "qat_lr"})
+      require(qat || !line.given(option), option, " is for qat=true; leave it out");
+    require(qat_epochs >= 1, "qat_epochs is ", qat_epochs, "; it is at least 1");
+    if (qat) quantize.qat_epochs = qat_epochs;
   }
 
   static bool bool_of(const char* option, const std::string& word) {
@@ -107,25 +119,13 @@ int verb_quantize(const Words& words) {
   Wanted o;
   o.visit(line);
   if (!line.parse(words)) return 0;
-  require(!o.model.empty(), "the model is missing; give a run folder or a weights file: model=runs/classify/train");
   o.settle(line);
   initialize();
   Console console(line.console());
-  const Checkpoint checkpoint = load_checkpoint(o.model, o.arch);
-  print_notes(checkpoint, console);
-  refuse_sequence(checkpoint, "quantize");
-  TrainOptions options = options_of_training(checkpoint, kOfTraining, line);
-  if (o.data.empty()) check_remembered_data(options.data, checkpoint.path, "give data=PATH");
-  if (!o.data.empty()) options.data = o.data;
-  require(!options.data.empty(), "data is missing; give images: data=PATH");
-  if (options.threads) set_threads(*options.threads);
-  DatasetOptions of_data = dataset_of(options);
-  of_data.class_names = checkpoint.config.class_names;
-  of_data.multi_label = checkpoint.config.multi_label();
-  const Dataset dataset = open_data(options.data, of_data, console);
-  if (dataset.size(o.quantize.split) == 0)
-    fail(Fault::data, options.data, ": has no ", o.split, " split; it has ", splits_of(dataset));
-  o.quantize.options = options.resolved(checkpoint.model, dataset);
+  const TrainedClassifier trained = open_trained({"quantize", o.model, o.arch, o.data, o.quantize.split, kOfTraining},
+                                                 line, console);
+  const auto& [checkpoint, options, dataset] = trained;
+  o.quantize.options = options;
 
   const std::string ending = o.quantize.weights_only == 0 ? "int8" : o.weights_only;
   const fs::path path = o.output.empty() ? export_path(checkpoint, ending + ".neurim") : fs::path(o.output);
@@ -138,8 +138,13 @@ int verb_quantize(const Words& words) {
     return line.end_dry_run(console, text("quantize ", checkpoint.path.string(), ", and write ", path.string()),
                             {{"path", path.string()}});
   make_folder(fs::absolute(path).parent_path());
-  QuantizedModel made = quantize_model(checkpoint, dataset, o.quantize,
-                                       [&](const std::string& step) { console.print(step); });
+  std::optional<Interrupt> interrupt;
+  if (o.qat) interrupt.emplace();
+  o.quantize.qat_run = beside("qat");
+  QuantizedModel made = quantize_model(
+      checkpoint, dataset, o.quantize, [&](const std::string& step) { console.print(step); },
+      o.qat ? control_of(*interrupt, console) : TrainControl());
+  if (made.stopped) return interrupt->exit_code();
   const std::string metric = names_of(checkpoint.config.task()).monitor;
   print_layers(made, console);
   const double drop = 100 * (made.before - made.after);

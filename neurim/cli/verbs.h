@@ -17,6 +17,7 @@ int verb_layers(const Words& words);
 int verb_operators(const Words& words);
 int verb_models(const Words& words);
 int verb_predict(const Words& words);
+int verb_prune(const Words& words);
 int verb_quantize(const Words& words);
 int verb_resume(const Words& words);
 int verb_run(const Words& words);

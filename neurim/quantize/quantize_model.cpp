@@ -10,6 +10,7 @@
 #include "neurim/data/transform.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/model/function_model.h"
+#include "neurim/quantize/aware_training.h"
 #include "neurim/quantize/statistics_file.h"
 #include "neurim/train/export_checkpoint.h"
 
@@ -83,8 +84,8 @@ struct Source {
 class Quantizer {
  public:
   Quantizer(const Checkpoint& checkpoint, const Dataset& dataset, const QuantizeOptions& options,
-            const std::function<void(const std::string&)>& tell)
-      : checkpoint_(checkpoint), dataset_(dataset), o_(options), tell_(tell) {
+            const std::function<void(const std::string&)>& tell, const TrainControl& control)
+      : checkpoint_(checkpoint), dataset_(dataset), o_(options), tell_(tell), control_(control) {
     plain_.model = float_model(function_of(checkpoint));
     for (const std::string& name : o_.keep)
       require(std::any_of(layers().begin(), layers().end(), [&](const QuantLayer& one) { return one.name == name; }),
@@ -93,8 +94,13 @@ class Quantizer {
 
   QuantizedModel run() {
     result_.before = accuracy(checkpoint_.model);
+    if (o_.weights_only != 0) result_.bits = o_.weights_only;
     observe();
     if (o_.weights_only == 0) choose();
+    if (o_.qat_epochs > 0 && !train_aware()) {
+      result_.stopped = true;
+      return std::move(result_);
+    }
     measure_layers();
     search();
     for (std::size_t i = 0; i < layers().size(); ++i) {
@@ -110,6 +116,7 @@ class Quantizer {
 
  private:
   const Source& source() const { return result_.equalized ? equal_ : plain_; }
+  ByteOptions byte_options(RangeMethod method) const { return {.method = method, .activations = o_.activations}; }
   const std::vector<QuantLayer>& layers() const { return plain_.model.layers; }
 
   std::string names() const {
@@ -141,7 +148,7 @@ class Quantizer {
 
   Function built(const Source& from, const std::vector<bool>& bytes, RangeMethod method) const {
     if (o_.weights_only != 0) return weights_quantized(from.model, o_.weights_only, o_.group, bytes);
-    return quantized(from.model, from.statistics, bytes, {.method = method, .activations = o_.activations});
+    return quantized(from.model, from.statistics, bytes, byte_options(method));
   }
 
   /// Reads images, and finds or measures what layers read.
@@ -196,10 +203,24 @@ class Quantizer {
     return open;
   }
 
+  /// Trains the open layers with their rounding; what they learn takes the place of the model's weights. False where it
+  /// was stopped.
+  bool train_aware() {
+    const AwareModel aware = o_.weights_only != 0 ? AwareModel(plain_.model, o_.weights_only, o_.group, open_layers())
+                                                  : AwareModel(source().model, source().statistics, open_layers(),
+                                                               byte_options(result_.method));
+    const FineTuning how{o_.qat_epochs, o_.qat_lr.value_or(*o_.options.lr / 100), o_.qat_run};
+    if (!fine_tune(aware, checkpoint_, dataset_, o_.options, how, control_)) return false;
+    Source& chosen = result_.equalized ? equal_ : plain_;
+    chosen.model = aware.trained();
+    if (o_.weights_only == 0) chosen.statistics = statistics_of(chosen.model, images_);
+    return true;
+  }
+
   /// How much each layer alone changes the logits.
   void measure_layers() {
     const auto few = std::span(images_).first(1);
-    const std::vector<float> exact = answers_of(plain_.model.function, few);
+    const std::vector<float> exact = answers_of(source().model.function, few);
     const std::vector<bool> open = open_layers();
     for (std::size_t i = 0; i < layers().size(); ++i) {
       std::vector<bool> one(layers().size());
@@ -254,6 +275,7 @@ class Quantizer {
   const Dataset& dataset_;
   const QuantizeOptions& o_;
   const std::function<void(const std::string&)>& tell_;
+  const TrainControl& control_;
   Source plain_, equal_;
   bool can_equalize_ = false;
   Tensors images_;
@@ -265,19 +287,23 @@ class Quantizer {
 }  // namespace
 
 QuantizedModel quantize_model(const Checkpoint& checkpoint, const Dataset& dataset, const QuantizeOptions& options,
-                              const std::function<void(const std::string&)>& tell) {
+                              const std::function<void(const std::string&)>& tell, const TrainControl& control) {
   require(!checkpoint.config.sequence, "quantize: ", checkpoint.path.string(), " is a model of ",
           names_of(checkpoint.config.task()).data, "; only classifiers of images are quantized");
   require(options.images >= 1, "images is ", options.images, "; it is at least 1");
   require(options.max_drop >= 0, "max_drop is ", options.max_drop, "; it is at least 0 points");
-  return Quantizer(checkpoint, dataset, options, tell).run();
+  require(options.qat_epochs >= 0 && options.qat_lr.value_or(1) > 0, "qat_epochs is ", options.qat_epochs,
+          "; it is at least 0, and qat_lr is above 0");
+  require(options.qat_epochs == 0 || dataset.size(Split::train) > 0, "qat: there is no train split to train on");
+  return Quantizer(checkpoint, dataset, options, tell, control).run();
 }
 
 std::string layers_csv(const QuantizedModel& model) {
   std::string out = "layer,precision,multiply_adds,logit_error,low,high,scale,zero_point\n";
   for (const QuantizedLayer& one : model.layers)
-    out += text(csv_field(one.name), ',', one.bytes ? "int8" : "f32", ',', one.multiply_adds, ',', one.error, ',',
-                one.range.low, ',', one.range.high, ',', one.scale.scale, ',', one.scale.zero_point, '\n');
+    out += text(csv_field(one.name), ',', one.bytes ? text("int", model.bits) : "f32", ',', one.multiply_adds, ',',
+                one.error, ',', one.range.low, ',', one.range.high, ',', one.scale.scale, ',', one.scale.zero_point,
+                '\n');
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "neurim/quantize/quantized.h"
 #include "neurim/train/checkpoint.h"
+#include "neurim/train/trainer.h"
 #include "neurim/train/validation.h"
 
 namespace neurim {
@@ -22,6 +23,9 @@ struct QuantizeOptions {
   std::vector<std::string> keep = {};  ///< layers that stay f32
   int weights_only = 0;                ///< 8 or 4: weights_quantized; 0: activations in 8 bits too
   std::int64_t group = 32;             ///< of weights_only
+  std::int64_t qat_epochs = 0;         ///< of training that knows of the rounding, before it is measured; 0: none
+  std::optional<double> qat_lr = {};   ///< its learning rate; unset: a hundredth of the training's
+  fs::path qat_run = {};               ///< the folder of that run
   fs::path statistics = {};            ///< a file of statistics to use where it is there, else to write; "": none
 };
 
@@ -37,22 +41,25 @@ struct QuantizedLayer {
 
 /// What quantize_model has made.
 struct QuantizedModel {
+  bool stopped = false;                ///< by TrainControl::stop; the rest is then empty
   bool held = false;                   ///< whether accuracy has dropped by no more than allowed
   Function function;                   ///< with layers in fewer bits
   double before = 0, after = 0;        ///< top-1 or mAP, in [0, 1]
   std::vector<QuantizedLayer> layers;  ///< in the order of the graph
   RangeMethod method = RangeMethod::mse;
   bool equalized = false;
+  int bits = 8;             ///< of weights
   std::int64_t images = 0;  ///< that ranges are of
 };
 
-/// Measures the checkpoint, quantizes all layers, and measures again. Where accuracy drops by more than allowed, layers
-/// become f32 again: as few of those that change the logits most as hold it, then each of these is tried in fewer bits
-/// once more. Not held: even one layer in fewer bits drops too much. `tell` gets a line on each step. Throws
-/// Error(usage) for a model of series or texts and for layers in `keep` that there are not, Error(failure) for numbers
-/// that are not finite.
+/// Measures the checkpoint, quantizes all layers, after training them for it with `qat_epochs`, and measures again.
+/// Where accuracy drops by more than allowed, layers become f32 again: as few of those that change the logits most as
+/// hold it, then each of these is tried in fewer bits once more. Not held: even one layer in fewer bits drops too much.
+/// `tell` gets a line on each step, `control` is of the training. Throws Error(usage) for a model of series or texts
+/// and for layers in `keep` that there are not, Error(failure) for numbers that are not finite.
 QuantizedModel quantize_model(const Checkpoint& checkpoint, const Dataset& dataset, const QuantizeOptions& options,
-                              const std::function<void(const std::string&)>& tell = {});
+                              const std::function<void(const std::string&)>& tell = {},
+                              const TrainControl& control = {});
 
 /// Columns layer, precision, multiply_adds, logit_error, low, high, scale and zero_point.
 std::string layers_csv(const QuantizedModel& model);
