@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -187,6 +188,23 @@ class Calls(Exported):
         for i in range(3):
             for a, b in zip(run(1, i), three[3 * i:]):
                 self.assertAlmostEqual(a, b, delta=1e-4)
+
+    def test_it_is_nearly_as_fast_as_the_command(self):
+        """Without oneDNN all convolutions have kernels still: plain loops would take thirty times as long."""
+        model = self.root / "resnet18.neurim"
+        self.assertEqual(neurim("export", "resnet18", "imgsz=64", "format=neurim", f"output={model}").returncode, 0)
+        session, one = self.opened(model), ctypes.c_size_t(1)
+        data, logits = (ctypes.c_float * (3 * 64 * 64))(), (ctypes.c_float * 1000)()
+        given, out = Array.of([1, 3, 64, 64], data), Array.of([], logits)
+        seconds = []
+        for _ in range(30):
+            begin = time.perf_counter()
+            self.assertEqual(self.rt.neurim_run(session, ctypes.byref(given), one, ctypes.byref(out), one), OK, self.said())
+            seconds.append(time.perf_counter() - begin)
+        self.rt.neurim_close(session)
+        run = neurim("benchmark", model, "seconds=0.2", "rounds=1", "--json")
+        self.assertEqual(run.returncode, 0, run)
+        self.assertLess(min(seconds[3:]) * 1e3, 5 * json.loads(run.stdout.splitlines()[-1])["latency_ms"]["p50"])
 
     def test_wrong_calls_say_why(self):
         session, one = ctypes.c_void_p(), ctypes.c_size_t(1)

@@ -6,6 +6,15 @@
 
 namespace neurim::cpu {
 
+bool onednn_takes_blocks() {
+  static const bool known = [] {
+    const auto is_onednn = [](const Kernel& kernel) { return kernel.name == "onednn"; };
+    const auto all = kernels("conv2d", 0);
+    return isa() == Isa::avx512 && std::any_of(all.begin(), all.end(), is_onednn);
+  }();
+  return known;
+}
+
 Direction direction_of(const Op& op) {
   if (ends_with(op.name(), "_input_grad")) return Direction::input_grad;
   return ends_with(op.name(), "_weight_grad") ? Direction::weight_grad : Direction::forward;

@@ -16,8 +16,9 @@ namespace neurim::cpu {
 enum class Direction : std::uint8_t { forward, input_grad, weight_grad };
 Direction direction_of(const Op& op);
 
-/// Whether oneDNN has kernels for blocks of 16 channels: without AVX-512 it has only its plain loops for them.
-inline bool onednn_takes_blocks() { return isa() == Isa::avx512; }
+/// Whether oneDNN is there and has kernels for blocks of 16 channels: without AVX-512 it has only its plain loops for
+/// them. Asked when all kernels are registered.
+bool onednn_takes_blocks();
 
 /// a / b rounded down, for a positive b.
 inline std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
