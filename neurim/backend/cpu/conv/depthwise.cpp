@@ -274,7 +274,7 @@ DepthwiseShape cpu::depthwise_shape(const ConvSizes& sizes) {
 void cpu_depthwise() {
   constexpr std::string_view kName = "cpu depthwise";
   add_conv_kernel<prepare, propose_layouts>({.op = "conv2d", .name = kName, .fuses = true});
-  if (!onednn_takes_blocks())
+  if (isa() != Isa::avx512)
     add_conv_kernel<prepare, propose_layouts>({.op = "conv2d_input_grad", .name = kName, .fuses = true});
   add_conv_kernel<prepare_grad, propose_grad_layouts>({.op = "conv2d_weight_grad", .name = kName});
 }
