@@ -1,6 +1,6 @@
 """What `neurim export` makes of ONNX files: a repository for Triton, and what Python modules of the user write.
 
-With NEURIM_PEERS, the path of a Python that has openvino and tensorrt-rtx, these write.
+With NEURIM_PEERS, the path of a Python that has openvino, tensorrt-rtx and tritonclient, these write, and Triton's client reads.
 """
 import json
 import os
@@ -10,6 +10,16 @@ import unittest
 from pathlib import Path
 
 from command import NEURIM, TrainedRun, neurim
+
+# By the schema that Triton's own client has.
+PARSES = """
+import sys
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+config = text_format.Parse(open(sys.argv[1]).read(), model_config_pb2.ModelConfig())
+print(config.name, config.backend, config.max_batch_size)
+"""
+
 
 class Deploy(TrainedRun):
     def test_triton_gets_a_repository(self):
@@ -22,6 +32,9 @@ class Deploy(TrainedRun):
         for words in ('name: "lenet5"', 'backend: "onnxruntime"', "max_batch_size: 32", "TYPE_UINT8", "dims: [ -1, -1, 1 ]", "dims: [ 3 ]",
                       'label_filename: "labels.txt"', "dynamic_batching"):
             self.assertIn(words, config)
+        if "NEURIM_PEERS" in os.environ:
+            parsed = subprocess.run([os.environ["NEURIM_PEERS"], "-c", PARSES, model / "config.pbtxt"], capture_output=True, text=True, check=False)
+            self.assertEqual((parsed.returncode, parsed.stdout.split()), (0, ["lenet5", "onnxruntime", "32"]), parsed)
         predicted = neurim("predict", f"model={model}/1/model.onnx", f"source={self.root}/data/val/dark", "--json")
         self.assertEqual(predicted.returncode, 0, predicted)
         one = neurim("export", self.folder, "format=triton", "dynamic=false", f"output={self.root}/one", "--json")

@@ -38,15 +38,24 @@ class Prune(TrainedRun):
         self.assertFalse((self.root / "bare.training").exists())
         self.assertEqual(summary["top1_before"], json.loads(self.result.stdout.splitlines()[-1])["top1"])
 
+    def test_the_schedule_of_training_does_not_matter(self):
+        words = [word for word in self.words if not word.startswith("epochs")]
+        run = neurim(*words, "epochs=2", "sched=multistep", "milestones=1", "gamma=0.5", "warmup_epochs=0", "name=steps")
+        self.assertEqual(run.returncode, 0, run)
+        pruned = neurim("prune", self.root / "runs" / "steps", "multiple=2", "macs=0.8", "epochs=1")
+        self.assertEqual(pruned.returncode, 0, pruned)
+        aware = neurim("quantize", self.root / "runs" / "steps", "max_drop=100", "qat=true", "qat_epochs=1")
+        self.assertEqual(aware.returncode, 0, aware)
+
     def test_a_drop_writes_nothing(self):
         out = self.root / "never.neurim"
         run = neurim("prune", self.folder, f"output={out}", "multiple=1", "macs=0.06", "least=0", "epochs=0", "max_drop=0")
-        self.assertEqual((run.returncode, out.exists()), (5, False), run)
+        self.assertEqual((run.returncode, out.exists(), (self.root / "never.channels.csv").exists()), (5, False, False), run)
         self.assertIn("no model is written", run.stderr)
 
     def test_wrong_options_are_said(self):
         for words, said in ((["macs=2"], "between 0 and 1"), (["macs=0.00001"], "at least"), (["epochs=-1"], "epochs is -1"), (["multiple=0"], "multiple is 0"), (["max_drop=-1"], "max_drop is -1"),
-                            (["split=test"], "no test split")):
+                            (["split=test"], "no test split"), (["epochs=0", "lr=1"], "leave it out")):
             run = neurim("prune", self.folder, f"output={self.root}/wrong.neurim", *words)
             self.assertIn(run.returncode, (2, 3), run)
             self.assertIn(said, run.stderr)

@@ -86,6 +86,28 @@ TEST(Prune, TheShareOfMultiplyAddsIsKeptTo) {
   for (const double macs : {0.0, 1.0, -1.0}) EXPECT_THROW(prune_channels(model, {.macs = macs}), Error);
 }
 
+/// A weight that two layers read, flattened pixels that are added up, and constants behind them: what is left computes
+/// with the channels of one choice, so that a network of which half is zero answers as before.
+TEST(Prune, ChannelsOfSharedWeightsAndFlattenedPixelsGoTogether) {
+  const Tensor first = zeroed({32, 3, 1, 1}, 1, 8, 24), again = zeroed({32, 32, 1, 1}, 2, 8, 24),
+               branch = zeroed({32, 3, 3, 3}, 3, 8, 24), last = drawn({5, 32 * 16}, 4, 0.1),
+               scale = drawn({32 * 16}, 5);
+  const auto net = [&](const Tensor& x) {
+    Tensor y = relu(conv2d(x, first));
+    for (int i = 0; i < 2; ++i) y = relu(conv2d(y, again));
+    const Tensor z = relu(conv2d(x, branch, {}, {.pad = {1, 1, 1, 1}}));
+    return linear(relu((flatten(y) + flatten(z)) * scale), last);
+  };
+  const FloatModel model = traced(net, {3, 4, 4});
+  const PrunedModel pruned = prune_channels(model, {.macs = 0.4, .multiple = 4});
+  ASSERT_EQ(pruned.groups.size(), 1u);
+  EXPECT_EQ(pruned.groups[0].kept, 16);
+  const Tensor x = drawn({2, 3, 4, 4}, 9);
+  const std::vector<float> before = answers(model, x), after = answers(pruned.model, x);
+  ASSERT_EQ(before.size(), after.size());
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(before[i], after[i], 1e-4 * (1 + std::abs(before[i])));
+}
+
 /// What joins channels by their places, groups them or moves them to other axes stays as it is.
 TEST(Prune, OtherOpsKeepTheirChannels) {
   const Tensor first = drawn({32, 3, 1, 1}, 1), second = drawn({32, 16, 1, 1}, 2), third = drawn({32, 64, 1, 1}, 3),

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
+#include <optional>
+#include <set>
 
 #include "neurim/cli/measure.h"
 #include "neurim/core/random.h"
@@ -17,7 +18,6 @@ namespace {
 /// Images as the network takes them, in memory: they are loaded before a run, as MLPerf asks.
 struct SampleLibrary {
   std::vector<float> values;
-  std::vector<std::int64_t> labels;  ///< none of drawn images
   std::string source;
   std::int64_t images = 0;
 };
@@ -30,19 +30,14 @@ SampleLibrary drawn_library(const Preprocess& preprocess, std::int64_t count) {
   return library;
 }
 
-SampleLibrary library_of(const ScenarioBenchmark& o, const Checkpoint& checkpoint, Console& console) {
-  std::string note;
-  const auto images = parity_images(checkpoint, o.data, note);
-  if (!note.empty()) console.print(text("note: of drawn images, as of the data of training: ", note));
+SampleLibrary library_of(const ScenarioBenchmark& o, const std::optional<ParityImages>& images) {
   if (!images) return drawn_library(o.preprocess, o.load.library);
   SampleLibrary library;
   Loader loader(images->dataset, images->split, o.preprocess, {}, {.batch = 32});
   loader.start(0);
-  for (Batch batch; loader.next(batch) && (o.accuracy || library.images < o.load.library);) {
+  for (Batch batch; library.images < o.load.library && loader.next(batch); library.images += batch.size)
     library.values.insert(library.values.end(), batch.images.begin(), batch.images.end());
-    library.labels.insert(library.labels.end(), batch.labels.begin(), batch.labels.end());
-    library.images += batch.size;
-  }
+  library.images = std::min(library.images, o.load.library);
   library.source = text(plural(library.images, "image"), " of the split ", images->split, " of ", images->name);
   return library;
 }
@@ -78,20 +73,37 @@ class SystemUnderTest {
   std::vector<float> pixels_;
 };
 
-std::int64_t count_right(SystemUnderTest& system, const SampleLibrary& library, std::int64_t batch) {
-  std::int64_t right = 0;
-  for (std::int64_t first = 0; first < library.images; first += batch) {
-    std::vector<std::int64_t> samples(static_cast<std::size_t>(std::min(batch, library.images - first)));
-    std::iota(samples.begin(), samples.end(), first);
-    const Tensor& logits = system(samples);
-    const std::vector<double> all = logits.values<double>();
-    const std::int64_t classes = logits.size(1);
-    for (std::int64_t i = 0; i < std::ssize(samples); ++i) {
-      const auto row = all.begin() + i * classes;
-      right += std::max_element(row, row + classes) - row == library.labels[static_cast<std::size_t>(first + i)];
+/// What accuracy=true finds: each image that can be read is answered once.
+struct Counted {
+  std::int64_t images = 0, right = 0;
+};
+
+Counted count_right(SystemUnderTest& system, SampleLibrary& library, const ParityImages& images,
+                    const Preprocess& preprocess, std::int64_t most) {
+  Loader loader(images.dataset, images.split, preprocess, {}, {.batch = 32});
+  loader.start(0);
+  Counted counted;
+  std::set<std::int64_t> seen;  // a sample stands in for one that cannot be read
+  for (Batch batch; loader.next(batch);) {
+    library.values.assign(batch.images.begin(), batch.images.end());
+    std::vector<std::int64_t> fresh;
+    for (std::int64_t i = 0; i < batch.size; ++i)
+      if (seen.insert(batch.indices[static_cast<std::size_t>(i)]).second) fresh.push_back(i);
+    for (std::size_t first = 0; first < fresh.size(); first += static_cast<std::size_t>(most)) {
+      const auto samples = std::span(fresh).subspan(first,
+                                                    std::min(static_cast<std::size_t>(most), fresh.size() - first));
+      const Tensor& logits = system(samples);
+      const std::vector<double> all = logits.values<double>();
+      const std::int64_t classes = logits.size(1);
+      for (std::size_t i = 0; i < samples.size(); ++i) {
+        const auto row = all.begin() + static_cast<std::int64_t>(i) * classes;
+        counted.right += std::max_element(row, row + classes) - row ==
+                         batch.labels[static_cast<std::size_t>(samples[i])];
+      }
     }
+    counted.images += std::ssize(fresh);
   }
-  return right;
+  return counted;
 }
 
 JsonObject scenario_summary(const ScenarioBenchmark& o, const Checkpoint& checkpoint, const CommandLine& line,
@@ -142,21 +154,28 @@ void print_load(const ScenarioBenchmark& o, const LoadResult& result, JsonObject
 
 int benchmark_scenario(const ScenarioBenchmark& o, const Checkpoint& checkpoint, const CommandLine& line,
                        Console& console) {
-  const SampleLibrary library = library_of(o, checkpoint, console);
-  require(!o.accuracy || (!library.labels.empty()), "accuracy: needs images with one class each; give data=");
+  std::string note;
+  const auto images = parity_images(checkpoint, o.data, note);
+  if (!note.empty()) console.print(text("note: of drawn images, as of the data of training: ", note));
+  require(!o.accuracy || (images && !checkpoint.config.multi_label()),
+          "accuracy: needs images with one class each; give data=");
   const std::int64_t most = o.load.scenario == Scenario::single_stream ? 1 : o.load.batch;
+  SampleLibrary library;
+  if (!o.accuracy) library = library_of(o, images);
   SystemUnderTest system(checkpoint.model, o.preprocess, library, most, line.plan_options());
-  JsonObject summary = scenario_summary(o, checkpoint, line, library);
   if (o.accuracy) {
-    const std::int64_t right = count_right(system, library, most);
-    const double accuracy = static_cast<double>(right) / static_cast<double>(library.images);
+    const Counted counted = count_right(system, library, *images, o.preprocess, most);
+    const double accuracy = static_cast<double>(counted.right) / static_cast<double>(counted.images);
+    library.source = text(plural(counted.images, "image"), " of the split ", images->split, " of ", images->name);
     console.print(text(checkpoint.config.model, ' ', name(o.load.scenario), ": accuracy ", fixed(100 * accuracy, 2),
                        " % of ", library.source));
-    summary.add("samples", library.images);
+    JsonObject summary = scenario_summary(o, checkpoint, line, library);
+    summary.add("samples", counted.images);
     summary.add("top1", accuracy);
     console.event(summary);
     return 0;
   }
+  JsonObject summary = scenario_summary(o, checkpoint, line, library);
   LoadOptions load = o.load;
   load.library = library.images;
   const auto answer = [&](std::span<const std::int64_t> samples) { system(samples); };

@@ -55,7 +55,9 @@ struct BenchmarkOptions {
   bool serving = false, deterministic = false, accuracy = false;
 
   bool of_data() const { return mode == "data"; }
-  std::int64_t batch() const { return batch_wanted.value_or(of_data() ? 64 : scenario.empty() ? 1 : 8); }
+  std::int64_t batch() const {
+    return batch_wanted.value_or(of_data() ? 64 : scenario.empty() || scenario == "single-stream" ? 1 : 8);
+  }
   double seconds() const { return seconds_wanted.value_or(scenario.empty() ? 2 : 60); }
 
   void visit(CommandLine& line) {
@@ -127,6 +129,8 @@ struct BenchmarkOptions {
         require(chosen == Scenario::server || !line.given(of_server), of_server, ": is for scenario=server");
       require(chosen != Scenario::single_stream || batch_wanted.value_or(1) == 1,
               "batch: single-stream computes one image at a time");
+      for (const char* of_load : {"seconds", "target_qps", "target_latency", "min_queries", "samples"})
+        require(!accuracy || !line.given(of_load), of_load, ": has no effect with accuracy=true; leave it out");
       require(samples >= 1 && min_queries >= 1, "samples is ", samples, " and min_queries ", min_queries,
               "; each is at least 1");
       require(target_latency > 0 && target_qps.value_or(1) > 0, "target_latency and target_qps are above 0");

@@ -33,7 +33,7 @@ struct PruneWords {
     line.options("epochs", prune.epochs, "of training afterwards; auto: half of those that it was trained");
     line.options("lr", prune.lr, "learning rate of these; auto: a hundredth of the training's");
     line.options("max_drop", max_drop,
-                 "how far top-1 (of several classes an image mAP) may drop, in points; beyond, nothing is written; "
+                 "how far top-1 (of several classes an image mAP) may drop, in points; beyond, no model is written; "
                  "auto: any");
     line.options("output", output, "file to write; by default export/best.pruned.neurim in the run folder");
     line.options.topic("channels");
@@ -64,6 +64,8 @@ int verb_prune(const Words& words) {
   o.visit(line);
   if (!line.parse(words)) return 0;
   o.prune.split = split_option(o.split);
+  o.prune.channels.check();
+  require(o.prune.epochs != 0 || !o.prune.lr, "lr: without epochs nothing is trained; leave it out");
   require(o.max_drop.value_or(0) >= 0, "max_drop is ", o.max_drop.value_or(0), "; it is at least 0 points");
   initialize();
   Console console(line.console());
@@ -84,22 +86,26 @@ int verb_prune(const Words& words) {
   const PrunedClassifier made = prune_model(
       checkpoint, dataset, o.prune, [&](const std::string& step) { console.print(step); },
       control_of(interrupt, console));
-  if (made.stopped) return interrupt.exit_code();
+  if (made.stopped) {
+    console.warn("stopped; no model is written");
+    return interrupt.exit_code();
+  }
   const std::string metric = names_of(checkpoint.config.task()).monitor;
   const double share = static_cast<double>(made.pruned.after) / static_cast<double>(made.pruned.before);
   console.print(text(metric, ' ', fixed(100 * made.before, 2), " -> ", fixed(100 * made.after, 2), " on ",
                      thousands(dataset.size(o.prune.split)), ' ', o.split, " images, with ", fixed(100 * share, 1),
                      " % of the multiply-adds"));
-  write_file(beside("channels.csv"), groups_csv(made.pruned));
   JsonObject summary{{"event", "summary"},        {metric + "_before", made.before},
                      {metric, made.after},        {"macs_before", made.pruned.before},
                      {"macs", made.pruned.after}, {"channels", beside("channels.csv").string()}};
   const bool held = !o.max_drop || 100 * (made.before - made.after) <= *o.max_drop + 1e-9;
   if (held) {
     write_function(made.pruned.model.function, path);
+    write_file(beside("channels.csv"), groups_csv(made.pruned));
     console.print(
         text("Saved ", path.string(), " (", thousands(static_cast<std::int64_t>(fs::file_size(path) >> 10)), " KiB)"));
     summary.add("model", path.string());
+    summary.add("channels", beside("channels.csv").string());
     summary.add("bytes", fs::file_size(path));
   } else {
     console.warn(text("no model is written: ", metric, " drops by ", fixed(100 * (made.before - made.after), 2),

@@ -144,7 +144,10 @@ int verb_quantize(const Words& words) {
   QuantizedModel made = quantize_model(
       checkpoint, dataset, o.quantize, [&](const std::string& step) { console.print(step); },
       o.qat ? control_of(*interrupt, console) : TrainControl());
-  if (made.stopped) return interrupt->exit_code();
+  if (made.stopped) {
+    console.warn("stopped; no model is written");
+    return interrupt->exit_code();
+  }
   const std::string metric = names_of(checkpoint.config.task()).monitor;
   print_layers(made, console);
   const double drop = 100 * (made.before - made.after);

@@ -126,13 +126,18 @@ bool fine_tune(const AwareModel& aware, const Checkpoint& checkpoint, const Data
   Model model = model_of(aware.function(), checkpoint.config.model);
   model.mean = checkpoint.model.mean, model.std = checkpoint.model.std;
   options.epochs = how.epochs, options.lr = how.lr, options.sched = "cosine";
+  const TrainOptions plain;  // of other schedules nothing stays
+  options.min_lr = 0, options.milestones.clear(), options.step_epochs = plain.step_epochs;
+  options.gamma = plain.gamma, options.power = plain.power, options.warmup_lr = plain.warmup_lr;
   options.warmup_epochs = 0, options.patience = 0, options.mixup = 0, options.cutmix = 0;
   options.pretrained.clear();
   options.train_imgsz = options.imgsz;  // the one that the function takes
   options.project = how.run.has_parent_path() ? how.run.parent_path().string() : ".",
   options.name = how.run.filename().string();
   options.exist_ok = true;
-  const TrainResult run = train(model, dataset, options, control);
+  TrainControl own = control;
+  own.saved = {};  // as the run's model is made here, nobody could resume it
+  const TrainResult run = train(model, dataset, options, own);
   if (run.stopped) return false;
   load_model(model, read_state_dict(run.model));
   return true;

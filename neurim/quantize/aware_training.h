@@ -16,7 +16,7 @@ class AwareModel {
              const ByteOptions& options);
   /// Without any rounding.
   explicit AwareModel(const FloatModel& model);
-  /// As weights_quantized() writes it.
+  /// As weights_quantized() writes it with whole ranges.
   AwareModel(const FloatModel& model, int bits, std::int64_t group, const std::vector<bool>& chosen);
 
   const Function& function() const { return function_; }  ///< whose weights learn

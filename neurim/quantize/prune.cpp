@@ -95,8 +95,9 @@ class Channels {
       if (!stored(in)) fix(in);
     for (const int out : node.out) fix(out);
   }
-  void join(int first, int second) {
-    const int a = at(first), b = at(second);
+  void join(int first, int second) { unite(at(first), at(second)); }
+  void unite(int first, int second) {
+    const int a = root_of(first), b = root_of(second);
     if (counts_[static_cast<std::size_t>(a)] != counts_[static_cast<std::size_t>(b)]) {
       fixed_[static_cast<std::size_t>(a)] = fixed_[static_cast<std::size_t>(b)] = true;
       return;
@@ -125,11 +126,12 @@ class Channels {
     } else if (conv && conv->options.groups != 1) {
       return fix_all(node);
     } else {
-      axes_.emplace_back(at(x), ChannelAxis{weight, 1, repeat_of(x)});
+      add_axis(at(x), {weight, 1, repeat_of(x)});
       makers_.emplace_back(at(y), std::string(value(weight).captured.name()));
     }
-    axes_.emplace_back(at(y), ChannelAxis{weight, 0});
-    if (node.in.size() > 2) stored(node.in[2]) ? axes_.emplace_back(at(y), ChannelAxis{node.in[2], 0}), void() : fix(y);
+    add_axis(at(y), {weight, 0});
+    if (node.in.size() > 2 && stored(node.in[2])) add_axis(at(y), {node.in[2], 0});
+    if (node.in.size() > 2 && !stored(node.in[2])) fix(y);
   }
 
   void visit_reshape(const Graph::Node& node) {
@@ -143,22 +145,39 @@ class Channels {
     const int y = node.out[0];
     const Shape& shape = value(y).type.shape;
     if (shape.rank() < 2) return fix_all(node);
+    std::vector<int> alike;  // inputs with the channels of y
     for (const int in : node.in) {
       const Shape& own = value(in).type.shape;
-      if (stored(in)) {
-        const int axis = own.rank() - shape.rank() + 1;  // of channels, as shapes are broadcast from behind
-        const bool along = axis >= 0 && own.rank() > axis && own[axis] == shape[1] && shape[1] != 1;
-        if (along && repeat_of(y) == 1) axes_.emplace_back(at(y), ChannelAxis{in, axis});
-        if (!along && own.numel() != 1 && !(axis >= 0 && own[axis] == 1)) return fix_all(node);
-        continue;
-      }
+      if (stored(in)) continue;
       if (own.rank() != shape.rank() || (own[1] != shape[1] && !(own[1] == 1)) || (pools && in != node.in[0]))
         return fix_all(node);
-      if (own[1] != shape[1]) continue;
-      if (const std::int64_t repeat = repeat_of(in); repeat != 1) repeats_[y] = repeat, sets_[y] = at(in);
-      join(in, y);
+      if (own[1] == shape[1]) alike.push_back(in);
+    }
+    const auto other = [&](int in) { return repeat_of(in) != repeat_of(alike[0]); };
+    if (alike.empty() || std::any_of(alike.begin(), alike.end(), other)) return fix_all(node);
+    if (repeat_of(alike[0]) != 1) repeats_[y] = repeat_of(alike[0]);
+    sets_[y] = at(alike[0]);
+    for (const int in : alike) join(in, y);
+    for (const int in : node.in) {
+      if (!stored(in)) continue;
+      const Shape& own = value(in).type.shape;
+      const int axis = own.rank() - shape.rank() + 1;  // of channels, as shapes are broadcast from behind
+      if (axis >= 0 && own.rank() > axis && own[axis] == shape[1] && shape[1] != 1)
+        add_axis(at(y), {in, axis, repeat_of(y)});
+      else if (own.numel() != 1 && !(axis >= 0 && own.rank() > axis && own[axis] == 1))
+        return fix_all(node);
     }
   }
+
+  /// A tensor that several layers read along the same axis joins their channels.
+  void add_axis(int set, const ChannelAxis& axis) {
+    const auto [known, fresh] = owners_.try_emplace({axis.value, axis.axis}, set, axis.repeat);
+    if (fresh) return axes_.emplace_back(set, axis), void();
+    const auto [owner, repeat] = known->second;
+    if (repeat != axis.repeat) fixed_[root(owner)] = fixed_[root(set)] = true;
+    unite(owner, set);
+  }
+  std::size_t root(int set) { return static_cast<std::size_t>(root_of(set)); }
 
   const Graph& graph_;
   std::vector<int> parents_;
@@ -167,6 +186,7 @@ class Channels {
   std::map<int, int> sets_;              // by values
   std::map<int, std::int64_t> repeats_;  // the same, where it is not 1
   std::vector<std::pair<int, ChannelAxis>> axes_;
+  std::map<std::pair<int, int>, std::pair<int, std::int64_t>> owners_;  // set and repeat of a tensor's axis
   std::vector<std::pair<int, std::string>> makers_;
 };
 
@@ -346,10 +366,14 @@ class Pruner {
 
 }  // namespace
 
+void PruneOptions::check() const {
+  require(macs > 0 && macs < 1, "macs is ", macs, "; it is a share between 0 and 1");
+  require(multiple >= 1, "multiple is ", multiple, "; it is at least 1");
+  require(least >= 0 && least <= 1, "least is ", least, "; it is a share of 0 to 1");
+}
+
 PrunedModel prune_channels(const FloatModel& model, const PruneOptions& options) {
-  require(options.macs > 0 && options.macs < 1, "macs is ", options.macs, "; it is a share between 0 and 1");
-  require(options.multiple >= 1, "multiple is ", options.multiple, "; it is at least 1");
-  require(options.least >= 0 && options.least <= 1, "least is ", options.least, "; it is a share of 0 to 1");
+  options.check();
   return Pruner(model, options).run();
 }
 

@@ -20,6 +20,7 @@ struct PruneOptions {
   double macs = 0.5;          ///< the share of multiply-adds that may stay
   std::int64_t multiple = 8;  ///< the number of channels that stay is a multiple of it, or all
   double least = 0.1;         ///< the share of a group's channels that stays at least
+  void check() const;         ///< throws Error(usage) naming what is out of range
 };
 
 /// A model with fewer channels.

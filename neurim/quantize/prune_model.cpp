@@ -22,6 +22,7 @@ double accuracy_of(const Model& model, const Checkpoint& checkpoint, const Datas
 
 PrunedClassifier prune_model(const Checkpoint& checkpoint, const Dataset& dataset, const PruneModelOptions& options,
                              const std::function<void(const std::string&)>& tell, const TrainControl& control) {
+  options.channels.check();
   require(options.epochs.value_or(0) >= 0 && options.lr.value_or(1) > 0, "epochs is ", options.epochs.value_or(0),
           "; it is at least 0, and lr is above 0");
   const std::int64_t epochs = options.epochs.value_or(
@@ -44,6 +45,7 @@ PrunedClassifier prune_model(const Checkpoint& checkpoint, const Dataset& datase
     if (!fine_tune(learning, checkpoint, dataset, options.options, how, control)) return {.stopped = true};
     result.pruned.model = learning.trained();
   }
+  result.stopped = control.stop && *control.stop != 0;
   result.after = accuracy_of(answering(), checkpoint, dataset, options);
   return result;
 }

@@ -103,6 +103,7 @@ class Quantizer {
     }
     measure_layers();
     search();
+    result_.stopped = control_.stop && *control_.stop != 0;
     for (std::size_t i = 0; i < layers().size(); ++i) {
       QuantizedLayer& layer = result_.layers[i];
       layer.bytes = bytes_[i];
@@ -147,7 +148,7 @@ class Quantizer {
   }
 
   Function built(const Source& from, const std::vector<bool>& bytes, RangeMethod method) const {
-    if (o_.weights_only != 0) return weights_quantized(from.model, o_.weights_only, o_.group, bytes);
+    if (o_.weights_only != 0) return weights_quantized(from.model, o_.weights_only, o_.group, bytes, o_.qat_epochs > 0);
     return quantized(from.model, from.statistics, bytes, byte_options(method));
   }
 

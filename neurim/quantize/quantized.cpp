@@ -41,6 +41,12 @@ std::int64_t rounded(double value, double scale, double most) {
   return std::llround(std::clamp(std::nearbyint(value / scale), -most, most));
 }
 
+/// The scale of weights of -most to most that cuts none off.
+float whole_scale(std::span<const float> values, double most) {
+  const double scale = largest(values) / most;
+  return scale > 0 ? static_cast<float>(scale) : 1.0f;
+}
+
 /// The scale of weights of -most to most that errs least on them.
 float least_error_scale(std::span<const float> values, double most) {
   const double whole = largest(values) / most;
@@ -162,7 +168,7 @@ class ByteWriter {
 };
 
 /// A weight written in groups, and read again as f32.
-Tensor in_groups(const Tensor& weight, int bits, std::int64_t group, const std::string& name) {
+Tensor in_groups(const Tensor& weight, int bits, std::int64_t group, bool whole, const std::string& name) {
   const Rows rows(weight);
   const auto length = static_cast<std::int64_t>(rows.length), count = static_cast<std::int64_t>(rows.count);
   const std::int64_t size = group > 0 && length % group == 0 ? group : length;
@@ -172,7 +178,7 @@ Tensor in_groups(const Tensor& weight, int bits, std::int64_t group, const std::
   std::vector<float> scales;
   for (std::size_t first = 0; first < rows.values.size(); first += static_cast<std::size_t>(size)) {
     const auto values = std::span(rows.values).subspan(first, static_cast<std::size_t>(size));
-    scales.push_back(least_error_scale(values, most));
+    scales.push_back(whole ? whole_scale(values, most) : least_error_scale(values, most));
     for (const float value : values) wholes.push_back(rounded(value, scales.back(), most));
   }
   const Tensor scale = named(Tensor::from({count, length / size, 1}, scales), name + ".weight_scale");
@@ -203,7 +209,8 @@ Function quantized(const FloatModel& model, const Statistics& statistics, const 
   return out;
 }
 
-Function weights_quantized(const FloatModel& model, int bits, std::int64_t group, const std::vector<bool>& chosen) {
+Function weights_quantized(const FloatModel& model, int bits, std::int64_t group, const std::vector<bool>& chosen,
+                           bool whole) {
   require(bits == 8 || bits == 4, "weights of ", bits, " bits: known are 8 and 4");
   require(group >= 0, "group is ", group, "; it is a number of weights, or 0");
   std::map<std::size_t, std::string> names;
@@ -214,7 +221,7 @@ Function weights_quantized(const FloatModel& model, int bits, std::int64_t group
     const auto name = names.find(static_cast<std::size_t>(&node - model.function.graph.nodes.data()));
     if (name == names.end()) return {};
     Tensors read = in;
-    read[1] = in_groups(in[1], bits, group, name->second);
+    read[1] = in_groups(in[1], bits, group, whole, name->second);
     return neurim::apply(node.op, read);
   });
   return out;

@@ -19,7 +19,9 @@ Function quantized(const FloatModel& model, const Statistics& statistics, const 
 
 /// The function with weights of `bits`, 8 or 4, and scales for each `group` of neighbouring weights of an output
 /// channel; 0: one for the channel. Two weights of 4 bits share a byte. All is computed in f32. Layers whose weights
-/// `group` does not divide have one scale a channel.
-Function weights_quantized(const FloatModel& model, int bits, std::int64_t group, const std::vector<bool>& chosen);
+/// `group` does not divide have one scale a channel. A scale is that which errs least, or with `whole` that of the
+/// largest weight.
+Function weights_quantized(const FloatModel& model, int bits, std::int64_t group, const std::vector<bool>& chosen,
+                           bool whole = false);
 
 }  // namespace neurim

@@ -100,8 +100,8 @@ NEURIM_RT_API neurim_status neurim_output(const neurim_session* session, size_t 
 NEURIM_RT_API const char* neurim_metadata(const neurim_session* session, const char* key);
 
 /* Runs the model. Gives each output its dtype, rank and sizes, and writes its elements where `data` is not NULL and
- * `bytes` are enough; else it is NEURIM_USAGE, and nothing is written. With all `data` NULL the sizes alone are asked
- * for. The first call of a signature of inputs plans it. */
+ * `bytes` are enough; else it is NEURIM_USAGE, and no elements are written. With all `data` NULL the sizes alone are
+ * asked for. The first call of a signature of inputs plans it. */
 NEURIM_RT_API neurim_status neurim_run(const neurim_session* session, const neurim_tensor* inputs, size_t input_count,
                                        neurim_tensor* outputs, size_t output_count);
 
