@@ -14,6 +14,8 @@
 extern "C" {
 #endif
 
+/* Names are those of C. NOLINTBEGIN(readability-identifier-naming) */
+
 /* The version of this interface: it grows where a function is added; a change of what is there makes another library
  * name. */
 #define NEURIM_RT_VERSION 1
@@ -119,6 +121,8 @@ NEURIM_RT_API neurim_status neurim_classify_bytes(const neurim_session* session,
                                                   float* probabilities);
 NEURIM_RT_API neurim_status neurim_classify_pixels(const neurim_session* session, const uint8_t* pixels, int32_t height,
                                                    int32_t width, int32_t channels, float* probabilities);
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 }
