@@ -66,5 +66,28 @@ TEST_F(Plans, ACompiledFunctionJoinsTheTraceOfItsCaller) {
   EXPECT_NE(usage_error([&] { twice({kept}); }).find("trace"), std::string::npos);
 }
 
+/// Inputs that cannot be planned do not push out plans of others.
+TEST(Compiled, WhatFailsKeepsNoPlace) {
+  int traced = 0;
+  Compiled twice(
+      [&](const Tensors& in) -> Tensors {
+        ++traced;
+        return {in[0] + Tensor::full({DType::f32, {3}}, 1)};
+      },
+      {}, 2);
+  const Tensor one = Tensor::full({DType::f32, {3}}, 1), two = Tensor::full({DType::f32, {2, 3}}, 1);
+  twice({one}), twice({two});
+  const int before = traced;
+  for (std::int64_t wrong = 4; wrong < 8; ++wrong) EXPECT_THROW(twice({Tensor::full({DType::f32, {wrong}}, 1)}), Error);
+  EXPECT_EQ(twice.size(), 2u);
+  EXPECT_EQ(traced, before + 4);
+  twice({one}), twice({two});
+  EXPECT_EQ(traced, before + 4);
+  twice({Tensor::full({DType::f32, {5, 3}}, 1)});  // which takes the place of the one used longest ago
+  EXPECT_EQ(twice.size(), 2u);
+  twice({two});
+  EXPECT_EQ(traced, before + 5);
+}
+
 }  // namespace
 }  // namespace neurim

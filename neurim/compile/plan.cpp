@@ -194,14 +194,22 @@ std::shared_ptr<Compiled::Signature> Compiled::signature(const Types& inputs) {
     if (at != signatures_.end()) {
       std::rotate(at, at + 1, signatures_.end());
     } else {
-      if (signatures_.size() == most_) signatures_.erase(signatures_.begin());
       signatures_.push_back(std::make_shared<Signature>());
       signatures_.back()->types = inputs;
     }
     found = signatures_.back();
   }
   const std::lock_guard lock(found->planning);
-  if (!found->first) found->first = plan(function_, inputs, options_);
+  if (found->first) return found;
+  try {
+    found->first = plan(function_, inputs, options_);
+  } catch (...) {
+    const std::lock_guard list(*mutex_);
+    std::erase(signatures_, found);
+    throw;
+  }
+  const std::lock_guard list(*mutex_);  // only what could be planned takes the place of another one
+  if (signatures_.size() > most_) signatures_.erase(signatures_.begin());
   return found;
 }
 
