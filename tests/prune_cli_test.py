@@ -4,13 +4,13 @@ import json
 import unittest
 from pathlib import Path
 
-from command import TrainedRun, neurim
+from command import TrainedRun, instead, neurim
 
 
 class Prune(TrainedRun):
     def pruned(self, name, *words, code=0):
         out = self.root / f"{name}.neurim"
-        run = neurim("prune", self.folder, f"output={out}", "multiple=2", *words, "--json")
+        run = neurim("prune", self.folder, f"output={out}", *instead(["multiple=2"], *words), "--json")
         self.assertEqual(run.returncode, code, run)
         return out, json.loads(run.stdout.splitlines()[-1]) if run.stdout else None
 
@@ -52,6 +52,8 @@ class Prune(TrainedRun):
         run = neurim("prune", self.folder, f"output={out}", "multiple=1", "macs=0.06", "least=0", "epochs=0", "max_drop=0")
         self.assertEqual((run.returncode, out.exists(), (self.root / "never.channels.csv").exists()), (5, False, False), run)
         self.assertIn("no model is written", run.stderr)
+        _, summary = self.pruned("never", "multiple=1", "macs=0.06", "least=0", "epochs=0", "max_drop=0", code=5)
+        self.assertFalse({"model", "channels"} & set(summary), summary)
 
     def test_wrong_options_are_said(self):
         for words, said in ((["macs=2"], "between 0 and 1"), (["macs=0.00001"], "at least"), (["epochs=-1"], "epochs is -1"), (["multiple=0"], "multiple is 0"), (["max_drop=-1"], "max_drop is -1"),

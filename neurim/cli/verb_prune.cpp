@@ -5,7 +5,6 @@
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/evaluate/csv.h"
-#include "neurim/model/function_model.h"
 #include "neurim/neurim.h"
 #include "neurim/quantize/prune_model.h"
 #include "neurim/train/export_checkpoint.h"
@@ -13,8 +12,6 @@
 namespace neurim::cli {
 
 namespace {
-
-constexpr const char* kTrainingOfPrune[] = {"batch", "workers", "threads", "split_seed", "max_bad"};
 
 struct PruneWords {
   std::string model, arch, data, split = "val", output;
@@ -41,7 +38,7 @@ struct PruneWords {
     line.options("least", prune.channels.least, "share of the channels of a layer that stays at least");
     line.options.topic("data");
     line.options("split", split, "on which accuracy is measured: val, test or train");
-    for (const char* name : kTrainingOfPrune) line.options.borrow(*named.find(name), "; by default as in training");
+    for (const char* name : kOptionsOfReading) line.options.borrow(*named.find(name), "; by default as in training");
   }
 };
 
@@ -69,7 +66,7 @@ int verb_prune(const Words& words) {
   require(o.max_drop.value_or(0) >= 0, "max_drop is ", o.max_drop.value_or(0), "; it is at least 0 points");
   initialize();
   Console console(line.console());
-  const TrainedClassifier trained = open_trained({"prune", o.model, o.arch, o.data, o.prune.split, kTrainingOfPrune},
+  const TrainedClassifier trained = open_trained({"prune", o.model, o.arch, o.data, o.prune.split, kOptionsOfReading},
                                                  line, console);
   const auto& [checkpoint, options, dataset] = trained;
   o.prune.options = options;
@@ -95,9 +92,11 @@ int verb_prune(const Words& words) {
   console.print(text(metric, ' ', fixed(100 * made.before, 2), " -> ", fixed(100 * made.after, 2), " on ",
                      thousands(dataset.size(o.prune.split)), ' ', o.split, " images, with ", fixed(100 * share, 1),
                      " % of the multiply-adds"));
-  JsonObject summary{{"event", "summary"},        {metric + "_before", made.before},
-                     {metric, made.after},        {"macs_before", made.pruned.before},
-                     {"macs", made.pruned.after}, {"channels", beside("channels.csv").string()}};
+  JsonObject summary{{"event", "summary"},
+                     {metric + "_before", made.before},
+                     {metric, made.after},
+                     {"macs_before", made.pruned.before},
+                     {"macs", made.pruned.after}};
   const bool held = !o.max_drop || 100 * (made.before - made.after) <= *o.max_drop + 1e-9;
   if (held) {
     write_function(made.pruned.model.function, path);
