@@ -11,8 +11,8 @@
 
 #include "neurim/base/process.h"
 #include "neurim/cli/benchmark_data.h"
+#include "neurim/cli/drawn_batch.h"
 #include "neurim/cli/measure.h"
-#include "neurim/core/random.h"
 #include "neurim/infer/parity.h"
 #include "neurim/infer/session.h"
 #include "neurim/neurim.h"
@@ -153,10 +153,7 @@ struct Compared {
 };
 
 Tensor drawn_images(const Type& type) {
-  Random random(0);
-  std::vector<float> values(static_cast<std::size_t>(type.shape.numel()));
-  for (float& value : values) value = static_cast<float>(random.normal());
-  return Tensor::from(type.shape, values);
+  return Tensor::from(type.shape, drawn_numbers(static_cast<std::size_t>(type.shape.numel())));
 }
 
 Compared compare_all(std::vector<Format>& formats, const FormatsBenchmark& o, const Checkpoint& checkpoint,

@@ -6,8 +6,8 @@
 #include <optional>
 #include <set>
 
+#include "neurim/cli/drawn_batch.h"
 #include "neurim/cli/measure.h"
-#include "neurim/core/random.h"
 #include "neurim/infer/parity.h"
 #include "neurim/neurim.h"
 
@@ -22,16 +22,10 @@ struct SampleLibrary {
   std::int64_t images = 0;
 };
 
-SampleLibrary drawn_library(const Preprocess& preprocess, std::int64_t count) {
-  SampleLibrary library{.source = plural(count, "drawn image"), .images = count};
-  library.values.resize(static_cast<std::size_t>(count) * preprocess.size().values());
-  Random random(0);
-  for (float& value : library.values) value = static_cast<float>(random.normal());
-  return library;
-}
-
 SampleLibrary library_of(const ScenarioBenchmark& o, const std::optional<ParityImages>& images) {
-  if (!images) return drawn_library(o.preprocess, o.load.library);
+  if (!images)
+    return {drawn_numbers(static_cast<std::size_t>(o.load.library) * o.preprocess.size().values()),
+            plural(o.load.library, "drawn image"), o.load.library};
   SampleLibrary library;
   Loader loader(images->dataset, images->split, o.preprocess, {}, {.batch = 32});
   loader.start(0);
@@ -180,8 +174,7 @@ int benchmark_scenario(const ScenarioBenchmark& o, const Checkpoint& checkpoint,
   load.library = library.images;
   const auto answer = [&](std::span<const std::int64_t> samples) { system(samples); };
   const std::vector<std::int64_t> warm = drawn_samples(load, most);
-  const double offline_rate = rate_of(times_of([&] { answer(warm); }, std::min(1.0, load.seconds / 2)),
-                                      static_cast<std::int64_t>(most));
+  const double offline_rate = rate_of(times_of([&] { answer(warm); }, std::min(1.0, load.seconds / 2)), most);
   LoadResult result;
   if (load.scenario == Scenario::server && !o.rate) {
     console.progress("  looking for the highest rate");

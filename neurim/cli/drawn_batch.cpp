@@ -5,6 +5,13 @@
 
 namespace neurim::cli {
 
+std::vector<float> drawn_numbers(std::size_t count) {
+  Random random(0);
+  std::vector<float> numbers(count);
+  for (float& number : numbers) number = static_cast<float>(random.normal());
+  return numbers;
+}
+
 void draw_batch(const Plan& plan, std::int64_t classes) {
   Random random(0);
   for (const Tensor& in : plan.inputs()) {

@@ -32,6 +32,9 @@ std::vector<fs::path> files_of_model(const std::string& name, const Checkpoint& 
 TrainOptions options_of_training(const Checkpoint& checkpoint, std::span<const char* const> names,
                                  const CommandLine& line);
 
+/// Options of training that say how images are read, for options_of_training.
+inline constexpr const char* kOptionsOfReading[] = {"batch", "workers", "threads", "split_seed", "max_bad"};
+
 /// What verbs are told of a classifier and its data.
 struct ClassifierWords {
   std::string_view verb;               ///< for messages

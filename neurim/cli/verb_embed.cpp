@@ -4,7 +4,6 @@
 #include "neurim/cli/verbs.h"
 #include "neurim/infer/embedding.h"
 #include "neurim/neurim.h"
-#include "neurim/train/run_folder.h"
 
 namespace neurim::cli {
 
@@ -39,27 +38,15 @@ int verb_embed(const Words& words) {
   report.visit(line);
   line.add_device();
   if (!line.parse(words)) return 0;
-  require(!model.empty(), "the model is missing; give a run folder or a weights file: model=runs/classify/train");
   require(most >= 2, "most is ", most, "; it is at least 2");
   const Split part = split_option(split);
   initialize();
   Console console(line.console());
-  const Checkpoint checkpoint = load_checkpoint(model, arch);
+  const TrainedClassifier trained = open_trained({"embed", model, arch, data, part, kOfTraining}, line, console);
+  const auto& [checkpoint, options, dataset] = trained;
   place(checkpoint.model, line.device());
-  print_notes(checkpoint, console);
-  refuse_sequence(checkpoint, "embed");
   require(!checkpoint.config.multi_label(), checkpoint.path.string(),
           ": is multi-label; embed is for models of one class an image");
-  TrainOptions options = options_of_training(checkpoint, kOfTraining, line);
-  if (data.empty()) check_remembered_data(options.data, checkpoint.path, "give data=PATH");
-  if (!data.empty()) options.data = data;
-  if (options.threads) set_threads(*options.threads);
-  DatasetOptions of_data = dataset_of(options);
-  of_data.class_names = checkpoint.config.class_names;
-  const Dataset dataset = open_data(options.data, of_data, console);
-  if (dataset.size(part) == 0)
-    fail(Fault::data, options.data, ": has no ", split, " split; it has ", splits_of(dataset));
-  options = options.resolved(checkpoint.model, dataset);
   report.settle(checkpoint);
   if (line.dry_run())
     return line.end_dry_run(console,

@@ -8,14 +8,10 @@
 #include "neurim/neurim.h"
 #include "neurim/quantize/quantize_model.h"
 #include "neurim/train/export_checkpoint.h"
-#include "neurim/train/run_folder.h"
 
 namespace neurim::cli {
 
 namespace {
-
-constexpr const char* kOfTraining[] = {"batch", "workers", "threads", "split_seed", "max_bad"};
-constexpr int kNotHeld = 5;  // the exit code where accuracy drops too much
 
 struct Wanted {
   std::string model, arch, data, split = "val", method = kAuto, equalize = kAuto, activations = "u8",
@@ -57,7 +53,7 @@ struct Wanted {
     line.options("qat_epochs", qat_epochs, "its length");
     line.options("qat_lr", quantize.qat_lr, "its learning rate; auto: a hundredth of the training's");
     line.options.topic("data");
-    for (const char* name : kOfTraining) line.options.borrow(*named.find(name), "; by default as in training");
+    for (const char* name : kOptionsOfReading) line.options.borrow(*named.find(name), "; by default as in training");
   }
 
   /// Reads the words into the options below.
@@ -122,8 +118,8 @@ int verb_quantize(const Words& words) {
   o.settle(line);
   initialize();
   Console console(line.console());
-  const TrainedClassifier trained = open_trained({"quantize", o.model, o.arch, o.data, o.quantize.split, kOfTraining},
-                                                 line, console);
+  const TrainedClassifier trained = open_trained(
+      {"quantize", o.model, o.arch, o.data, o.quantize.split, kOptionsOfReading}, line, console);
   const auto& [checkpoint, options, dataset] = trained;
   o.quantize.options = options;
 
@@ -170,7 +166,7 @@ int verb_quantize(const Words& words) {
                       " points or more, and max_drop is ", o.quantize.max_drop));
   }
   console.event(summary);
-  return made.held ? 0 : kNotHeld;
+  return made.held ? 0 : static_cast<int>(Fault::gate);
 }
 
 }  // namespace neurim::cli

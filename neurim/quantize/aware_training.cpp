@@ -44,30 +44,30 @@ Tensor rounded_rows(const Tensor& weight, double most) {
 AwareModel::AwareModel(const FloatModel& model, const Statistics& statistics, const std::vector<bool>& bytes,
                        const ByteOptions& options)
     : model_(model), function_(model.function) {
-  const auto of_input = [&](const QuantLayer&, int value, const Tensor& x) {
+  const auto of_input = [&](int value, const Tensor& x) {
     const Range range = byte_range(statistics.at(value).numbers, options.method, options.activations);
     return rounded_input(x, byte_scale(range, options.activations), options.activations);
   };
-  build(bytes, of_input, [](const QuantLayer&, int, const Tensor& weight) { return rounded_rows(weight, 127); });
+  build(bytes, of_input, [](const Tensor& weight) { return rounded_rows(weight, 127); });
 }
 
 AwareModel::AwareModel(const FloatModel& model) : model_(model), function_(model.function) {
-  const auto as_it_is = [](const QuantLayer&, int, const Tensor& x) { return x; };
-  build(std::vector<bool>(model.layers.size()), as_it_is, as_it_is);
+  build(std::vector<bool>(model.layers.size()), {}, {});
 }
 
 AwareModel::AwareModel(const FloatModel& model, int bits, std::int64_t group, const std::vector<bool>& chosen)
     : model_(model), function_(model.function) {
-  const auto of_weight = [&](const QuantLayer&, int, const Tensor& weight) {
-    const std::int64_t length = weight.numel() / weight.size(0),
-                       size = group > 0 && length % group == 0 ? group : length;
-    const Tensor rows = reshape(weight, {weight.numel() / size, size});
-    return reshape(rounded_rows(rows, bits == 4 && length % 2 == 0 ? 7 : 127), weight.shape());
+  const auto of_weight = [&](const Tensor& weight) {
+    const WeightGroups groups = weight_groups(weight.shape(), bits, group);
+    const Tensor rows = reshape(weight, {weight.numel() / groups.size, groups.size});
+    return reshape(rounded_rows(rows, groups.most), weight.shape());
   };
-  build(chosen, [](const QuantLayer&, int, const Tensor& x) { return x; }, of_weight);
+  build(chosen, [](int, const Tensor& x) { return x; }, of_weight);
 }
 
-void AwareModel::build(const std::vector<bool>& chosen, const Rounding& of_input, const Rounding& of_weight) {
+void AwareModel::build(const std::vector<bool>& chosen,
+                       const std::function<Tensor(int value, const Tensor& x)>& of_input,
+                       const std::function<Tensor(const Tensor& weight)>& of_weight) {
   const Graph& graph = model_.function.graph;
   std::map<std::size_t, const QuantLayer*> layers, adds;
   for (std::size_t i = 0; i < model_.layers.size(); ++i) {
@@ -84,9 +84,9 @@ void AwareModel::build(const std::vector<bool>& chosen, const Rounding& of_input
     if (layer.beside >= 0) adds[layer.add] = &layer;
   }
   std::map<int, Tensor> known;  // rounded inputs, which their readers share
-  const auto input = [&](const QuantLayer& layer, int value, const Tensor& x) {
+  const auto input = [&](int value, const Tensor& x) {
     Tensor& once = known[value];
-    return once ? once : once = of_input(layer, value, x);
+    return once ? once : once = of_input(value, x);
   };
   function_.graph = rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
     const auto number = static_cast<std::size_t>(&node - graph.nodes.data());
@@ -97,12 +97,12 @@ void AwareModel::build(const std::vector<bool>& chosen, const Rounding& of_input
       if (const auto own = learnt_.find(node.in[i]); own != learnt_.end()) read[i] = own->second, changed = true;
     if (!changed) return {};
     if (layer != layers.end()) {
-      read[0] = input(*layer->second, layer->second->x, read[0]);
-      read[1] = of_weight(*layer->second, layer->second->weight, read[1]);
+      read[0] = input(layer->second->x, read[0]);
+      read[1] = of_weight(read[1]);
     }
     for (std::size_t i = 0; add != adds.end() && i < read.size(); ++i)
       if (node.in[i] == add->second->beside) {
-        read[i] = input(*add->second, add->second->beside, read[i]);
+        read[i] = input(add->second->beside, read[i]);
         break;
       }
     return neurim::apply(node.op, read);

@@ -23,9 +23,9 @@ class AwareModel {
   FloatModel trained() const;                             ///< the model of f32 with the weights as they are now
 
  private:
-  using Rounding = std::function<Tensor(const QuantLayer& layer, int value, const Tensor& tensor)>;
-  /// `of_input` rounds what a layer reads, and what is added beside it; `of_weight` its weights.
-  void build(const std::vector<bool>& chosen, const Rounding& of_input, const Rounding& of_weight);
+  /// `of_input` rounds values that layers read, and those that are added beside them; `of_weight` weights.
+  void build(const std::vector<bool>& chosen, const std::function<Tensor(int value, const Tensor& x)>& of_input,
+             const std::function<Tensor(const Tensor& weight)>& of_weight);
 
   const FloatModel model_;
   Function function_;

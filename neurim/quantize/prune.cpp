@@ -190,11 +190,17 @@ class Channels {
   std::vector<std::pair<int, std::string>> makers_;
 };
 
+/// How many neighbouring elements belong to a channel.
+std::int64_t elements_of_channel(const Tensor& weight, const ChannelAxis& of) {
+  std::int64_t count = of.repeat;
+  for (int axis = of.axis + 1; axis < weight.rank(); ++axis) count *= std::int64_t{weight.size(axis)};
+  return count;
+}
+
 /// The sum of squares of each channel of a weight.
 std::vector<double> squares(const Tensor& weight, const ChannelAxis& of, std::int64_t channels) {
   const std::vector<float> values = weight.values<float>();
-  std::int64_t behind = of.repeat;
-  for (int axis = of.axis + 1; axis < weight.rank(); ++axis) behind *= std::int64_t{weight.size(axis)};
+  const std::int64_t behind = elements_of_channel(weight, of);
   std::vector<double> sums(static_cast<std::size_t>(channels));
   for (std::size_t i = 0; i < values.size(); ++i)
     sums[i / static_cast<std::size_t>(behind) % sums.size()] += static_cast<double>(values[i]) * values[i];
@@ -204,14 +210,12 @@ std::vector<double> squares(const Tensor& weight, const ChannelAxis& of, std::in
 /// The elements of a stored tensor whose channels stay.
 Tensor taken(const Tensor& weight, const ChannelAxis& of, const std::vector<std::int64_t>& kept) {
   const std::vector<float> values = weight.values<float>();
-  std::int64_t before = 1, behind = of.repeat;
-  for (int axis = 0; axis < of.axis; ++axis) before *= std::int64_t{weight.size(axis)};
-  for (int axis = of.axis + 1; axis < weight.rank(); ++axis) behind *= std::int64_t{weight.size(axis)};
-  const std::int64_t row = weight.numel() / before;
+  const std::int64_t behind = elements_of_channel(weight, of),
+                     row = std::int64_t{weight.size(of.axis)} / of.repeat * behind;
   std::vector<float> out;
-  for (std::int64_t i = 0; i < before; ++i)
+  for (std::int64_t first = 0; first < std::ssize(values); first += row)
     for (const std::int64_t channel : kept) {
-      const auto from = values.begin() + i * row + channel * behind;
+      const auto from = values.begin() + first + channel * behind;
       out.insert(out.end(), from, from + behind);
     }
   Shape shape = weight.shape();

@@ -9,17 +9,6 @@
 
 namespace neurim {
 
-namespace {
-
-double accuracy_of(const Model& model, const Checkpoint& checkpoint, const Dataset& dataset,
-                   const PruneModelOptions& o) {
-  Validation validation(model, dataset, o.split, checkpoint.config.preprocess, o.options);
-  return checkpoint.config.multi_label() ? validation.run_multi_label()->mean_average_precision()
-                                         : validation.run()->accuracy();
-}
-
-}  // namespace
-
 PrunedClassifier prune_model(const Checkpoint& checkpoint, const Dataset& dataset, const PruneModelOptions& options,
                              const std::function<void(const std::string&)>& tell, const TrainControl& control) {
   options.channels.check();
@@ -28,7 +17,10 @@ PrunedClassifier prune_model(const Checkpoint& checkpoint, const Dataset& datase
   const std::int64_t epochs = options.epochs.value_or(
       std::max<std::int64_t>(1, (options.options.epochs.value_or(1) + 1) / 2));
   require(epochs == 0 || dataset.size(Split::train) > 0, "epochs: there is no train split to train on");
-  PrunedClassifier result{.before = accuracy_of(checkpoint.model, checkpoint, dataset, options)};
+  const auto accuracy = [&](const Model& model) {
+    return accuracy_of(model, dataset, options.split, checkpoint.config.preprocess, options.options);
+  };
+  PrunedClassifier result{.before = accuracy(checkpoint.model)};
   result.pruned = prune_channels(float_model(function_of(checkpoint)), options.channels);
   const auto answering = [&] { return model_of(result.pruned.model.function, checkpoint.config.model); };
   if (tell) {
@@ -36,8 +28,7 @@ PrunedClassifier prune_model(const Checkpoint& checkpoint, const Dataset& datase
     std::int64_t kept = 0;
     for (const ChannelGroup& group : result.pruned.groups) channels += group.importance.size(), kept += group.kept;
     tell(text(kept, " of ", channels, " channels stay in ", result.pruned.groups.size(), " groups; before training ",
-              fixed(100 * result.before, 2), " -> ",
-              fixed(100 * accuracy_of(answering(), checkpoint, dataset, options), 2), " %"));
+              fixed(100 * result.before, 2), " -> ", fixed(100 * accuracy(answering()), 2), " %"));
   }
   if (epochs > 0) {
     const AwareModel learning(result.pruned.model);
@@ -46,7 +37,7 @@ PrunedClassifier prune_model(const Checkpoint& checkpoint, const Dataset& datase
     result.pruned.model = learning.trained();
   }
   result.stopped = control.stop && *control.stop != 0;
-  result.after = accuracy_of(answering(), checkpoint, dataset, options);
+  result.after = accuracy(answering());
   return result;
 }
 

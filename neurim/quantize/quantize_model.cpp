@@ -131,9 +131,7 @@ class Quantizer {
   }
 
   double accuracy(const Model& model) const {
-    Validation validation(model, dataset_, o_.split, checkpoint_.config.preprocess, o_.options);
-    return checkpoint_.config.multi_label() ? validation.run_multi_label()->mean_average_precision()
-                                            : validation.run()->accuracy();
+    return accuracy_of(model, dataset_, o_.split, checkpoint_.config.preprocess, o_.options);
   }
 
   double accuracy(const std::vector<bool>& bytes) {

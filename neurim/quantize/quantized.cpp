@@ -71,8 +71,7 @@ struct ByteWeight {
 
   explicit ByteWeight(const Tensor& weight) : rows(weight) {
     for (std::size_t i = 0; i < rows.count; ++i) {
-      const double most = largest(rows.row(i));
-      scales.push_back(most > 0 ? static_cast<float>(most / 127) : 1.0f);
+      scales.push_back(whole_scale(rows.row(i), 127));
       for (const float value : rows.row(i))
         bytes.push_back(static_cast<std::int8_t>(rounded(value, scales.back(), 127)));
     }
@@ -171,9 +170,7 @@ class ByteWriter {
 Tensor in_groups(const Tensor& weight, int bits, std::int64_t group, bool whole, const std::string& name) {
   const Rows rows(weight);
   const auto length = static_cast<std::int64_t>(rows.length), count = static_cast<std::int64_t>(rows.count);
-  const std::int64_t size = group > 0 && length % group == 0 ? group : length;
-  const bool nibbles = bits == 4 && length % 2 == 0;
-  const double most = nibbles ? 7 : 127;
+  const auto [size, most] = weight_groups(weight.shape(), bits, group);
   std::vector<std::int64_t> wholes;
   std::vector<float> scales;
   for (std::size_t first = 0; first < rows.values.size(); first += static_cast<std::size_t>(size)) {
@@ -183,7 +180,7 @@ Tensor in_groups(const Tensor& weight, int bits, std::int64_t group, bool whole,
   }
   const Tensor scale = named(Tensor::from({count, length / size, 1}, scales), name + ".weight_scale");
   const Shape grouped{count, length / size, size};
-  if (!nibbles) {
+  if (most == 127) {
     const std::vector<std::int8_t> bytes(wholes.begin(), wholes.end());
     const Tensor stored = named(Tensor::from({DType::i8, grouped}, bytes.data()), name + ".weight");
     return reshape(dequantize(stored, scale), weight.shape());
@@ -207,6 +204,11 @@ Function quantized(const FloatModel& model, const Statistics& statistics, const 
   out.graph = rewrite(model.function.graph,
                       [&](const Graph::Node& node, const Tensors& in) { return writer.visit(node, in); });
   return out;
+}
+
+WeightGroups weight_groups(const Shape& weight, int bits, std::int64_t group) {
+  const std::int64_t length = std::int64_t{weight.numel()} / std::int64_t{weight[0]};
+  return {group > 0 && length % group == 0 ? group : length, bits == 4 && length % 2 == 0 ? 7.0 : 127.0};
 }
 
 Function weights_quantized(const FloatModel& model, int bits, std::int64_t group, const std::vector<bool>& chosen,

@@ -17,6 +17,14 @@ struct ByteOptions {
 Function quantized(const FloatModel& model, const Statistics& statistics, const std::vector<bool>& bytes,
                    const ByteOptions& options);
 
+/// Weights that share a scale.
+struct WeightGroups {
+  std::int64_t size = 1;  ///< neighbours of a group
+  double most = 127;      ///< the largest whole number of a weight
+};
+/// How weights_quantized() writes a weight (O,…).
+WeightGroups weight_groups(const Shape& weight, int bits, std::int64_t group);
+
 /// The function with weights of `bits`, 8 or 4, and scales for each `group` of neighbouring weights of an output
 /// channel; 0: one for the channel. Two weights of 4 bits share a byte. All is computed in f32. Layers whose weights
 /// `group` does not divide have one scale a channel. A scale is that which errs least, or with `whole` that of the

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -89,8 +88,8 @@ Type type_of(const neurim_tensor& tensor, const char* what, std::size_t index) {
   return type;
 }
 
-neurim_port port_of(const Function::Port& port, const std::string& name) {
-  neurim_port result{name.c_str(), static_cast<neurim_dtype>(port.type.dtype), port.type.shape.rank(), {}};
+neurim_port port_of(const Function::Port& port) {
+  neurim_port result{port.name.c_str(), static_cast<neurim_dtype>(port.type.dtype), port.type.shape.rank(), {}};
   for (int axis = 0; axis < result.rank; ++axis) {
     const Dim size = port.type.shape[axis];
     result.sizes[axis] = size.symbolic() ? -1 : static_cast<std::int64_t>(size);
@@ -107,8 +106,9 @@ struct ImageClasses {
   std::vector<double> thresholds;  ///< of a model of several classes an image
 };
 
-ImageClasses image_classes(const Metadata& metadata, const Function& function, const std::string& path) {
+ImageClasses image_classes(const Function& function, const std::string& path) {
   ImageClasses images;
+  const Metadata& metadata = function.metadata;
   try {
     images.preprocess = Preprocess::from_json(metadata.at("preprocess"));
     images.names = nlohmann::json::parse(metadata.at("class_names")).get<std::vector<std::string>>();
@@ -154,13 +154,9 @@ neurim_options known_options(const neurim_options* options) {
 
 struct neurim_session {
   neurim_session(const std::string& path, const neurim_options& options)
-      : function(read_function(path)),
-        metadata(function.metadata),
-        compiled(function.graph, frozen(), options.most_plans) {
-    for (const Function::Port& port : function.input_ports()) inputs.push_back(port);
-    for (const Function::Port& port : function.output_ports()) outputs.push_back(port);
-    if (!metadata.contains("preprocess")) return;
-    images = image_classes(metadata, function, path);
+      : function(read_function(path)), compiled(function.graph, frozen(), options.most_plans) {
+    if (!function.metadata.contains("preprocess")) return;
+    images = image_classes(function, path);
     probabilities.emplace(
         [graph = function.graph, several = !images->thresholds.empty()](const Tensors& in) {
           const Tensor logits = call(graph, in)[0];
@@ -192,8 +188,7 @@ struct neurim_session {
   }
 
   Function function;
-  Metadata metadata;
-  std::vector<Function::Port> inputs, outputs;
+  const std::vector<Function::Port> inputs = function.input_ports(), outputs = function.output_ports();
   std::optional<ImageClasses> images;  ///< of a model of images
   mutable Compiled compiled;
   mutable std::optional<Compiled> probabilities;  ///< of such a model
@@ -228,7 +223,7 @@ static neurim_status port_at(const neurim_session* session, const std::vector<Fu
     require(session && port, session ? "port" : "session", " is NULL");
     const std::vector<Function::Port>& all = session->*ports;
     require(index < all.size(), "index is ", index, "; there are ", all.size());
-    *port = port_of(all[index], all[index].name);
+    *port = port_of(all[index]);
   });
 }
 
@@ -241,8 +236,9 @@ neurim_status neurim_output(const neurim_session* session, size_t index, neurim_
 
 const char* neurim_metadata(const neurim_session* session, const char* key) {
   if (!session || !key) return nullptr;
-  const auto found = session->metadata.find(key);
-  return found == session->metadata.end() ? nullptr : found->second.c_str();
+  const Metadata& metadata = session->function.metadata;
+  const auto found = metadata.find(key);
+  return found == metadata.end() ? nullptr : found->second.c_str();
 }
 
 neurim_status neurim_run(const neurim_session* session, const neurim_tensor* inputs, size_t input_count,

@@ -10,6 +10,12 @@
 
 namespace neurim {
 
+double accuracy_of(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
+                   const TrainOptions& options) {
+  Validation validation(model, dataset, split, preprocess, options);
+  return dataset.multi_label() ? validation.run_multi_label()->mean_average_precision() : validation.run()->accuracy();
+}
+
 void run_batch(const Plan& plan, const Batch& batch) {
   const Tensors& in = plan.inputs();
   in[0].write(batch.images.data());

@@ -52,6 +52,10 @@ class Validation {
   std::vector<float> logits_, losses_;
 };
 
+/// The share of right answers on the split, or of a multi-label set the mean average precision, in [0, 1].
+double accuracy_of(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
+                   const TrainOptions& options);
+
 /// Copies a batch to a plan's inputs and runs it.
 void run_batch(const Plan& plan, const Batch& batch);
 
