@@ -2,10 +2,13 @@
 
 With NEURIM_PEERS, the path of a Python that has openvino, tensorrt-rtx and tritonclient, these write, and Triton's client reads.
 """
+import array
 import json
 import os
+import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -14,11 +17,18 @@ from command import NEURIM, TrainedRun, neurim
 # By the schema that Triton's own client has.
 PARSES = """
 import sys
+import tempfile
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 config = text_format.Parse(open(sys.argv[1]).read(), model_config_pb2.ModelConfig())
 print(config.name, config.backend, config.max_batch_size)
 """
+
+
+def npy(path, values, shape):
+    """Writes f32 values as NumPy does, behind a header of 128 bytes."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + values.tobytes())
 
 
 class Deploy(TrainedRun):
@@ -42,6 +52,64 @@ class Deploy(TrainedRun):
         config = (self.root / "one" / "lenet5" / "config.pbtxt").read_text()
         self.assertIn("max_batch_size: 0", config)
         self.assertNotIn("dynamic_batching", config)
+
+    def test_images_with_their_channels_last(self):
+        answers = []
+        for name in ("onnx", "neurim"):
+            model = self.root / f"last.{name}"
+            more = [] if name == "neurim" else ["preprocess=external"]
+            run = neurim("export", self.folder, f"format={name}", f"output={model}", "input_layout=nhwc", *more)
+            self.assertEqual(run.returncode, 0, run)
+            for again in (model, self.folder):
+                val = neurim("val", again, f"data={self.root}/data", f"project={self.root}/val", "--json")
+                self.assertEqual(val.returncode, 0, val)
+                answers.append(json.loads(val.stdout.splitlines()[-1])["top1"])
+            back = neurim("export", model, "format=onnx", f"output={self.root}/back.onnx", "preprocess=external")
+            self.assertEqual(back.returncode, 0, back)
+            with tempfile.TemporaryDirectory() as folder:
+                inputs, first, last = (Path(folder, part) for part in ("in", "first", "last"))
+                inputs.mkdir()
+                values = array.array("f", (i * 37 % 101 / 50 - 1 for i in range(2 * 28 * 28)))
+                npy(inputs / "input_0.npy", values, (2, 28, 28, 1))
+                for words in ((model, f"outputs={first}"), (self.folder, f"outputs={last}", "input_layout=nhwc")):
+                    run = neurim("run", f"model={words[0]}", f"inputs={inputs}", *words[1:])
+                    self.assertEqual(run.returncode, 0, run)
+                one, other = (array.array("f", (part / "output_0.npy").read_bytes()[128:]) for part in (first, last))
+                self.assertEqual(len(one), 6)
+                for a, b in zip(one, other):
+                    self.assertAlmostEqual(a, b, delta=1e-5)
+                npy(inputs / "input_0.npy", values, (2, 1, 28, 28))
+                wrong = neurim("run", f"model={self.folder}", f"inputs={inputs}", f"outputs={first}", "input_layout=nhwc")
+                self.assertEqual((wrong.returncode, "x.transpose(0, 2, 3, 1)" in wrong.stderr), (2, True), wrong)
+        self.assertEqual(len(set(answers)), 1)
+        for words, said in ((["preprocess=embedded", "input_layout=nhwc"], "u8 (N,H,W,C) already"), (["input_layout=chwn"], "known are model, nhwc")):
+            run = neurim("export", self.folder, f"output={self.root}/never.onnx", *words)
+            self.assertEqual((run.returncode, said in run.stderr), (2, True), run)
+
+    def test_weights_for_pytorch(self):
+        weights = self.root / "weights.pt"
+        run = neurim("export", self.folder, "format=pt", f"output={weights}", "--json")
+        self.assertEqual((run.returncode, json.loads(run.stdout.splitlines()[-1])["path"]), (0, str(weights)), run)
+        same = [json.loads(neurim("val", model, f"data={self.root}/data", f"project={self.root}/val", *more, "--json").stdout.splitlines()[-1])
+                for model, more in ((self.folder, []), (weights, ["arch=lenet5", "classes=bright,dark,middle"]))]
+        self.assertEqual(same[0]["top1"], same[1]["top1"])
+        run = neurim("export", self.folder, "format=timm", f"output={self.root}/timm")
+        self.assertEqual((run.returncode, "timm has no network" in run.stderr, (self.root / "timm").exists()), (2, True, False), run)
+        run = neurim("export", "mobilenet_v2", "imgsz=64", "format=timm", f"output={self.root}/timm")
+        self.assertEqual(run.returncode, 0, run)
+        config = json.loads((self.root / "timm" / "config.json").read_text())
+        self.assertEqual((config["architecture"], config["num_classes"]), ("mobilenetv2_100", 1000))
+        run = neurim("info", self.root / "timm")
+        self.assertEqual(run.returncode, 0, run)
+        vit = neurim("export", "vit_tiny", "imgsz=32", "format=timm", f"output={self.root}/vit")
+        self.assertEqual(vit.returncode, 0, vit)
+        self.assertEqual(json.loads((self.root / "vit" / "config.json").read_text())["model_args"], {"img_size": [32, 32]})
+        self.assertEqual(neurim("info", self.root / "vit").returncode, 0)
+        if "NEURIM_PEERS" in os.environ:
+            for folder in ("timm", "vit"):
+                loads = f"import timm; print(timm.create_model('local-dir:{self.root}/{folder}', pretrained=True).num_classes)"
+                loaded = subprocess.run([os.environ["NEURIM_PEERS"], "-c", loads], capture_output=True, text=True, check=False)
+                self.assertEqual((loaded.returncode, loaded.stdout.strip()), (0, "1000"), loaded)
 
     def test_a_python_without_the_module_is_said(self):
         for form, package in (("openvino", "openvino"), ("engine", "tensorrt-rtx")):

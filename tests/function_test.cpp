@@ -11,6 +11,7 @@
 #include "neurim/base/error.h"
 #include "neurim/compile/plan.h"
 #include "neurim/core/random.h"
+#include "neurim/function/image_layout.h"
 #include "neurim/graph/value.h"
 #include "neurim/model/function_model.h"
 #include "neurim/model/inference.h"
@@ -20,6 +21,7 @@
 #include "neurim/ops/add.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/control_flow.h"
+#include "neurim/ops/max_pool.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/relu.h"
 #include "neurim/ops/reshape.h"
@@ -108,6 +110,28 @@ TEST(Functions, OnePlanOfASymbolIsThatOfEachNumber) {
     const Tensor x = uniform({batch, 3, 64, 64}, -1, 1, 5);
     EXPECT_TRUE(identical(compiled({x})[0], inference_plan(model, x.type())({x})[0])) << batch;
   }
+}
+
+TEST(Functions, ImagesMayHaveTheirChannelsLast) {
+  const Function plain = trace_function(
+      [](const Tensors& in) -> Tensors {
+        return {max_pool2d(in[0], {.kernel = {2, 2}, .stride = {2, 2}}), in[1] + in[1]};
+      },
+      {{"x", {DType::f32, {kBatch, 3, 4, 6}}}, {"y", {DType::f32, {kBatch}}}}, {"a", "b"}, {{"task", "none"}});
+  const Function turned = channels_last(plain);
+  EXPECT_EQ(turned.input_ports()[0].type.shape, (Shape{kBatch, 4, 6, 3}));
+  EXPECT_EQ(turned.input_ports()[1].type.shape, (Shape{kBatch}));
+  EXPECT_EQ(turned.metadata.at("task"), "none");
+  EXPECT_TRUE(takes_channels_last(turned.metadata));
+  EXPECT_FALSE(takes_channels_last(plain.metadata));
+  const Tensor x = uniform({2, 3, 4, 6}, -1, 1, 1), y = uniform({2}, -1, 1, 2);
+  const Tensors expected = plain({x, y}), found = turned({channels_last(x), y});
+  for (int i : {0, 1}) EXPECT_EQ(found[i].values<float>(), expected[i].values<float>());
+  EXPECT_EQ(channels_first(channels_last(x)).values<float>(), x.values<float>());
+  EXPECT_NE(message_of([&] { channels_last(turned); }).find("already"), std::string::npos);
+  const Function of_rows = trace_function([](const Tensors& in) -> Tensors { return {in[0] + in[0]}; },
+                                          {{"x", {DType::f32, {kBatch, 4}}}}, {"y"});
+  EXPECT_NE(message_of([&] { channels_last(of_rows); }).find("no images"), std::string::npos);
 }
 
 TEST(Functions, RecurrentModelsHaveAFreeTimeAxis) {

@@ -718,6 +718,15 @@ TEST(Zoo, WeightsOfAnotherLibraryFitStrictly) {
             std::string::npos);
 }
 
+TEST(Zoo, TimmsNetworksOfTheSameTensors) {
+  const auto of = [](const char* name) { return timm_models_of(create_model(name, {.num_classes = 3, .seed = {}})); };
+  EXPECT_EQ(of("resnet18"), std::vector<std::string>{"timm/resnet18"});
+  EXPECT_EQ(of("mobilenet_v2"), std::vector<std::string>{"timm/mobilenetv2_100"});
+  EXPECT_EQ(of("timm/vgg11_bn"), std::vector<std::string>{"timm/vgg11_bn"});
+  EXPECT_EQ(of("vit_tiny")[0], "vit_tiny_patch16_224");
+  EXPECT_TRUE(of("lenet5").empty());
+}
+
 TEST(Zoo, ClassesChannelsAndMistakes) {
   Model model = create_model("resnet20", {.num_classes = 4, .in_chans = 1});
   EXPECT_EQ(find(model, "conv1.weight").tensor.shape(), (Shape{16, 1, 3, 3}));
@@ -729,6 +738,11 @@ TEST(Zoo, ClassesChannelsAndMistakes) {
   EXPECT_EQ(message_of([] { forward_shape(create_model("vit_tiny_patch16_224", {.seed = std::nullopt}), 96); }),
             "vision transformer: takes images (N,C,224,224), to which its position embeddings are tied, got "
             "(2,3,96,96)");
+  EXPECT_EQ(forward_shape(create_model("vit_tiny", {.num_classes = 5, .image_size = 64, .seed = std::nullopt}), 64),
+            (Shape{2, 5}));
+  EXPECT_EQ(create_model("resnet18", {.image_size = 64, .seed = std::nullopt}).image_size, 224);  // takes any size
+  EXPECT_EQ(message_of([] { create_model("vit_b_32", {.image_size = 65}); }),
+            "model: vit_b_32 cuts images into patches of 32x32 pixels, and 65 is no multiple of that; give imgsz=64");
   const std::string error = message_of([] { create_model("resnt18"); });
   EXPECT_NE(error.find("did you mean 'resnet18'"), std::string::npos) << error;
 }

@@ -102,6 +102,17 @@ class Quantize(TrainedRun):
         stored = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
         self.assertEqual((stored["c2.weight"]["dtype"], stored["f3.weight"]["dtype"]), ("I8", "F32"))
 
+    def test_the_other_layers_in_16_bits(self):
+        for name in ("bf16", "f16"):
+            out, summary = self.quantized(name, f"others={name}", "keep=c1,f3", "max_drop=100", "method=minmax", "equalize=false")
+            self.assertEqual({row["layer"] for row in rows_of(summary["layers"]) if row["precision"] == name}, {"c1", "f3"})
+            val = neurim("val", out, f"project={self.root}/val", "--json")
+            self.assertEqual(json.loads(val.stdout.splitlines()[-1])["top1"], summary["top1"])
+            export = neurim("export", out, f"output={self.root}/{name}.onnx")
+            self.assertEqual(export.returncode, 0, export)
+        old = neurim("export", self.root / "bf16.neurim", f"output={self.root}/old.onnx", "opset=17")
+        self.assertEqual((old.returncode, "bf16 needs opset 22" in old.stderr), (2, True), old)
+
     def test_one_image_is_enough(self):
         _, summary = self.quantized("one", "images=1", "max_drop=100")
         self.assertIn("top1", summary)

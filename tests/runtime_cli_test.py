@@ -20,7 +20,7 @@ F32, U8 = 1, 11
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("most_plans", ctypes.c_uint32)]
+    _fields_ = [("size", ctypes.c_size_t), ("most_plans", ctypes.c_uint32), ("nhwc", ctypes.c_uint32)]
 
 
 class Port(ctypes.Structure):
@@ -55,7 +55,7 @@ class Library(Exported):
     def test_the_library_exports_what_the_header_declares(self):
         shown = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True).stdout
         self.assertEqual(sorted(line.split()[-1] for line in shown.splitlines()), sorted(declared()))
-        self.assertGreaterEqual(len(declared()), 17)
+        self.assertGreaterEqual(len(declared()), 18)
 
     @not_sanitized
     def test_the_library_is_small_and_needs_no_onednn(self):
@@ -188,6 +188,41 @@ class Calls(Exported):
         for i in range(3):
             for a, b in zip(run(1, i), three[3 * i:]):
                 self.assertAlmostEqual(a, b, delta=1e-4)
+
+    def test_bytes_are_opened_and_images_may_have_their_channels_last(self):
+        path = self.root / "last.neurim"
+        self.assertEqual(neurim("export", "resnet20", "format=neurim", f"output={path}").returncode, 0)
+        turned = self.root / "turned.neurim"
+        self.assertEqual(neurim("export", "resnet20", "format=neurim", "input_layout=nhwc", f"output={turned}").returncode, 0)
+        one = ctypes.c_size_t(1)
+        values = [(i * 37 % 101) / 50 - 1 for i in range(3 * 32 * 32)]
+        by_pixel = [values[c * 32 * 32 + i] for i in range(32 * 32) for c in range(3)]
+        answers = []
+        for file, nhwc in ((path, 0), (path, 1), (turned, 0), (turned, 1)):
+            session, port = ctypes.c_void_p(), Port()
+            content = ctypes.create_string_buffer(file.read_bytes())
+            options = Options(ctypes.sizeof(Options), 0, nhwc)
+            size = ctypes.c_size_t(len(content) - 1)
+            self.assertEqual(self.rt.neurim_open_bytes(content, size, ctypes.byref(options), ctypes.byref(session)), OK, self.said())
+            ctypes.memset(content, 0, len(content))  # which the session does not need any more
+            last = nhwc == 1 or file == turned
+            self.rt.neurim_input(session, ctypes.c_size_t(0), ctypes.byref(port))
+            self.assertEqual(list(port.sizes[1:4]), [32, 32, 3] if last else [3, 32, 32])
+            data, logits = (ctypes.c_float * len(values))(*(by_pixel if last else values)), (ctypes.c_float * 10)()
+            given, out = Array.of([1, *port.sizes[1:4]], data), Array.of([], logits)
+            self.assertEqual(self.rt.neurim_run(session, ctypes.byref(given), one, ctypes.byref(out), one), OK, self.said())
+            shares = (ctypes.c_float * 10)()
+            pixels = (ctypes.c_uint8 * len(values))(*(i % 251 for i in range(len(values))))
+            self.assertEqual(self.rt.neurim_classify_pixels(session, pixels, 32, 32, 3, shares), OK, self.said())
+            answers.append(list(logits) + list(shares))
+            self.rt.neurim_close(session)
+        for answer in answers[1:]:
+            for a, b in zip(answers[0], answer):
+                self.assertAlmostEqual(a, b, delta=1e-4)
+        session = ctypes.c_void_p()
+        self.assertEqual(self.rt.neurim_open_bytes(b"{}", ctypes.c_size_t(2), None, ctypes.byref(session)), DATA)
+        self.assertIn("only 2 bytes", self.said())
+        self.assertEqual(self.rt.neurim_open_bytes(None, ctypes.c_size_t(2), None, ctypes.byref(session)), USAGE)
 
     def test_it_is_nearly_as_fast_as_the_command(self):
         """Without oneDNN all convolutions have kernels still: plain loops would take thirty times as long."""

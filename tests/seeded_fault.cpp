@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "neurim/base/bytes.h"
 #include "neurim/base/tfrecord.h"
 #include "neurim/base/thread_pool.h"
 

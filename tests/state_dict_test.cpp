@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "neurim/model/model.h"
+#include "neurim/model/positions.h"
 #include "neurim/model/state.h"
 #include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
@@ -523,6 +524,31 @@ TEST(Fit, FineTuningStartsAnotherLastLayerAnew) {
   EXPECT_NE(load_model(same, dict_of(headless), Fit::adapt).notes.at(0).find("fc.weight is not in the file"),
             std::string::npos);
   EXPECT_EQ(same.fc.bias.values<float>(), kept);
+}
+
+/// The numbers are those of PyTorch's interpolate, bicubic with antialias.
+TEST(Fit, PositionsAreResampledAsPixels) {
+  Floats values{7, -7};  // the class token's
+  for (int i = 0; i < 32; ++i) values.push_back(static_cast<float>(i * 37 % 11) / 8 - 0.5f);
+  const Tensor positions = Tensor::from({1, 17, 2}, values);
+  EXPECT_TRUE(are_positions(positions.shape()));
+  EXPECT_FALSE(are_positions({1, 18, 2}));
+  EXPECT_FALSE(are_positions({1, 1, 2}));
+  for (const auto& [tokens, expected] : std::vector<std::pair<std::int64_t, Floats>>{
+           {5, {0.2942337, -0.1276296, -0.1033058, 0.2966754, 0.3533058, 0.1705015, -0.0442337, 0.2059072}},
+           {10,
+            {0.000686, -0.1975674, 0.3251982, 0.0591589, -0.2025172, 0.3806442, 0.6527154, -0.1281465, 0.125, 0.3054508,
+             -0.4027154, 0.1730549, 0.4525172, -0.0587255, -0.0751982, 0.5517426, 0.249314, -0.0345344}},
+           {37, {-0.6539777, 0.0328947, -0.0470201, -0.2270704, 0.5305304, -0.2637671, 0.212685, 0.5302144}}}) {
+    const Floats found = resampled_positions(positions, tokens);
+    ASSERT_EQ(std::ssize(found), 2 * tokens);
+    EXPECT_EQ(found[0], 7);
+    EXPECT_EQ(found[1], -7);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(found[i + 2], expected[i], 1e-6) << tokens << ' ' << i;
+  }
+  const Floats same = resampled_positions(positions, 17);
+  for (std::size_t i = 0; i < same.size(); ++i) EXPECT_NEAR(same[i], values[i], 1e-6);
 }
 
 TEST(Fit, FineTuningFitsTheFirstConvolution) {

@@ -22,4 +22,8 @@ std::vector<std::byte> bytes_at(const Bytes& file, std::uint64_t offset, std::ui
   return bytes;
 }
 
+void put_little_endian(std::string& out, std::uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
+}
+
 }  // namespace neurim

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,5 +32,8 @@ inline std::uint64_t little(std::string_view bytes, std::size_t at, std::size_t 
   for (std::size_t i = count; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
   return value;
 }
+
+/// Appends the number as so many bytes, the lowest first.
+void put_little_endian(std::string& out, std::uint64_t value, int bytes);
 
 }  // namespace neurim

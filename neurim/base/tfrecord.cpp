@@ -3,6 +3,8 @@
 #include <array>
 #include <bit>
 
+#include "neurim/base/bytes.h"
+
 namespace neurim {
 namespace {
 
@@ -42,10 +44,6 @@ std::string framed(std::string_view message) {
   record += message;
   put_little_endian(record, masked_crc32c(std::as_bytes(std::span(message))), 4);
   return record;
-}
-
-void put_little_endian(std::string& out, std::uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
 }
 
 void put_varint(std::string& out, std::uint64_t value) {

@@ -19,8 +19,7 @@ std::uint32_t masked_crc32c(std::span<const std::byte> bytes);
 std::string framed(std::string_view message);
 
 // Each appends a field to a message: its number and wire type, then the value.
-void put_little_endian(std::string& out, std::uint64_t value, int bytes);  ///< without a field
-void put_varint(std::string& out, std::uint64_t value);                    ///< without a field
+void put_varint(std::string& out, std::uint64_t value);  ///< without a field
 void put_int(std::string& out, unsigned field, std::int64_t value);
 void put_double(std::string& out, unsigned field, double value);
 void put_float(std::string& out, unsigned field, float value);

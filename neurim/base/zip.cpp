@@ -166,4 +166,57 @@ Bytes unzipped_as_read(const Bytes& file, const ZipMember& member) {
           }};
 }
 
+void ZipWriter::add(std::string_view name, std::string_view data, std::size_t alignment) {
+  constexpr std::uint64_t kLocal = 30, kMost = (std::uint64_t{1} << 32) - (1 << 20);
+  constexpr std::uint16_t kPadding = 0x4246;  // the extra field that PyTorch pads with, "FB"
+  const std::uint64_t at = bytes_.size();
+  require(data.size() < kMost && at + directory_.size() + data.size() < kMost && members_ < kMostMembers,
+          "zip: the archive would be larger than 4 GiB");
+  // An extra field has 4 bytes at least.
+  const std::uint64_t plain = at + kLocal + name.size();
+  const std::uint64_t extra = plain % alignment == 0 ? 0 : 4 + (2 * alignment - (plain + 4) % alignment) % alignment;
+  const std::uint64_t crc = crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size());
+  const auto common = [&](std::string& to, std::uint64_t extra_bytes) {
+    for (const auto& [value, count] : std::initializer_list<std::pair<std::uint64_t, int>>{
+             {10, 2},
+             {0, 2},
+             {0, 2},
+             {0, 2},
+             {0x21, 2},  // version 1.0, no flags, stored, 1 January 1980
+             {crc, 4},
+             {data.size(), 4},
+             {data.size(), 4},
+             {name.size(), 2},
+             {extra_bytes, 2}})
+      put_little_endian(to, value, count);
+  };
+  put_little_endian(bytes_, 0x04034b50, 4);
+  common(bytes_, extra);
+  bytes_ += name;
+  if (extra > 0) {
+    put_little_endian(bytes_, kPadding, 2);
+    put_little_endian(bytes_, extra - 4, 2);
+    bytes_.append(extra - 4, 'Z');
+  }
+  bytes_ += data;
+  put_little_endian(directory_, 0x02014b50, 4);
+  put_little_endian(directory_, 10, 2);  // made by version 1.0
+  common(directory_, 0);
+  for (const auto& [value, count] : std::initializer_list<std::pair<std::uint64_t, int>>{
+           {0, 2}, {0, 2}, {0, 2}, {0, 4}, {at, 4}})  // no comment, disk 0, no attributes
+    put_little_endian(directory_, value, count);
+  directory_ += name;
+  ++members_;
+}
+
+std::string ZipWriter::finish() && {
+  const std::uint64_t begin = bytes_.size();
+  bytes_ += directory_;
+  put_little_endian(bytes_, 0x06054b50, 4);
+  for (const auto& [value, count] : std::initializer_list<std::pair<std::uint64_t, int>>{
+           {0, 2}, {0, 2}, {members_, 2}, {members_, 2}, {directory_.size(), 4}, {begin, 4}, {0, 2}})
+    put_little_endian(bytes_, value, count);
+  return std::move(bytes_);
+}
+
 }  // namespace neurim

@@ -30,6 +30,20 @@ void check_zip_sum(const ZipMember& member, std::span<const std::byte> data);
 /// A member's data, stored or deflated, whose checksum holds.
 std::vector<std::byte> unzipped(const Bytes& file, const ZipMember& member);
 
+/// Builds an archive of stored members, without zip64: at most 4 GiB.
+class ZipWriter {
+ public:
+  /// Adds a member whose data begin at a multiple of `alignment`. Throws Error(usage) where the archive grows too
+  /// large.
+  void add(std::string_view name, std::string_view data, std::size_t alignment = 1);
+  /// The bytes of the archive.
+  std::string finish() &&;
+
+ private:
+  std::string bytes_, directory_;
+  std::uint64_t members_ = 0;
+};
+
 /// The same data without their checksum, for a look at their beginning: each reading unpacks all up to its own end.
 Bytes unzipped_as_read(const Bytes& file, const ZipMember& member);
 

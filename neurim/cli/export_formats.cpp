@@ -23,7 +23,9 @@ std::string plain_name(const std::string& model) {
 
 bool ExportFormat::from_onnx() const { return std::find(std::begin(kMade), std::end(kMade), name) != std::end(kMade); }
 
-bool ExportFormat::known() const { return name == "onnx" || name == "neurim" || from_onnx(); }
+bool ExportFormat::of_weights() const { return name == "pt" || name == "timm"; }
+
+bool ExportFormat::known() const { return name == "onnx" || name == "neurim" || from_onnx() || of_weights(); }
 
 fs::path ExportFormat::path(const Checkpoint& checkpoint) const {
   if (name == "triton") {
@@ -36,6 +38,7 @@ fs::path ExportFormat::path(const Checkpoint& checkpoint) const {
     const fs::path beside = export_path(checkpoint, "xml");
     return beside.parent_path() / "openvino" / beside.filename();
   }
+  if (name == "timm") return export_path(checkpoint, "onnx").parent_path() / "timm";
   return export_path(checkpoint, name);
 }
 

@@ -15,7 +15,8 @@ struct ExportFormat {
   EngineOptions engine;      ///< of format=engine; openvino has its Python, triton its largest batch
   bool half = false;
 
-  bool known() const;                                 ///< one of onnx, neurim, openvino, engine, triton
+  bool known() const;                                 ///< one of onnx, neurim, openvino, engine, triton, pt, timm
+  bool of_weights() const;                            ///< weights for PyTorch: pt, timm
   bool from_onnx() const;                             ///< written from an ONNX file beside it
   fs::path path(const Checkpoint& checkpoint) const;  ///< of what is made: a file, of triton the model's folder
   fs::path onnx(const Checkpoint& checkpoint) const;  ///< of the ONNX file

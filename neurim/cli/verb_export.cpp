@@ -9,6 +9,7 @@
 #include "neurim/infer/parity.h"
 #include "neurim/neurim.h"
 #include "neurim/train/export_checkpoint.h"
+#include "neurim/train/model_folder.h"
 #include "neurim/train/onnx_preprocess.h"
 
 namespace neurim::cli {
@@ -38,8 +39,8 @@ std::string described(const Files& files) {
 
 /// Writes the names of the classes and parity.json beside the file: of one in a folder that the user chose under its
 /// own name.
-bool compare_export(const Checkpoint& checkpoint, const fs::path& path, bool own_folder, const std::string& data,
-                    const Bounds& bounds, Console& console, JsonObject& summary) {
+bool compare_export(const Checkpoint& checkpoint, const fs::path& path, InputLayout layout, bool own_folder,
+                    const std::string& data, const Bounds& bounds, Console& console, JsonObject& summary) {
   const auto beside = [&](const char* name) {
     return path.parent_path() / (own_folder ? name : text(path.stem().string(), '.', name));
   };
@@ -49,7 +50,7 @@ bool compare_export(const Checkpoint& checkpoint, const fs::path& path, bool own
   // Of drawn images several classes may be as likely, which rounding then decides.
   const double least_agreement = images || bounds.agreement == 1 ? bounds.agreement : 0;
   if (!note.empty()) console.print(text("note: compared on drawn images, as of the data of training: ", note));
-  const Parity parity = parity_of(checkpoint, InferenceSession::open(path, {}, 1), images);
+  const Parity parity = parity_of(checkpoint, InferenceSession::open(path, {}, 1), images, layout);
   write_file(beside("parity.json"), parity.json(least_agreement, bounds.difference));
   console.print(text("Compared with the model on ", parity.source, ": the likeliest class is the same for ",
                      fixed(parity.top1_agreement * 100, 1), " %, probabilities differ by at most ",
@@ -64,21 +65,20 @@ bool compare_export(const Checkpoint& checkpoint, const fs::path& path, bool own
 }
 
 /// Whether layers of the model read numbers of 8 bits.
-bool reads_bytes(const Checkpoint& checkpoint) {
-  const Graph graph = function_of(checkpoint).graph;
+bool reads_bytes(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),
                      [](const Graph::Node& node) { return node.op->name() == "quantize"; });
 }
 
 /// What a dry run says.
 int would_write(const Checkpoint& checkpoint, const std::string& format, const fs::path& path,
-                const OnnxExportOptions& options, ExportedPreprocess preprocess, const CommandLine& line,
-                Console& console) {
+                const OnnxExportOptions& options, ExportedPreprocess preprocess, InputLayout layout,
+                const CommandLine& line, Console& console) {
   std::optional<OnnxExport> files;
   if (format != "neurim")
-    files = onnx_of(checkpoint, path, options, preprocess);
+    files = onnx_of(checkpoint, path, options, preprocess, layout);
   else
-    function_of(checkpoint, options.dynamic_batch);
+    function_of(checkpoint, options.dynamic_batch, layout);
   const fs::path folder = fs::absolute(path).parent_path();
   if (!writes_in_place(path)) check_can_make(folder);
   if (!files) return line.end_dry_run(console, text("write ", path.string()), {{"path", path.string()}});
@@ -89,9 +89,14 @@ int would_write(const Checkpoint& checkpoint, const std::string& format, const f
 
 /// Throws Error(usage) where the options do not fit together.
 void check_options(const CommandLine& line, const ExportFormat& format, const std::string& output) {
-  require(format.known(), "format: there is no '", format.name, "'; known are onnx, neurim, openvino, engine, triton");
+  require(format.known(), "format: there is no '", format.name,
+          "'; known are onnx, neurim, openvino, engine, triton, pt, timm");
   for (const char* name : {"opset", "preprocess", "half", "data", "parity_tol"})
-    require(format.name != "neurim" || !line.given(name), name, ": is for format=onnx, and what is made of it");
+    require(format.name == "onnx" || format.from_onnx() || !line.given(name), name,
+            ": is for format=onnx, and what is made of it");
+  for (const char* name : {"dynamic", "input_layout"})
+    require(!format.of_weights() || !line.given(name), name, ": is of a graph, and format=", format.name,
+            " writes weights alone");
   const std::pair<const char*, std::vector<std::string>> of_some[] = {
       {"python", {"openvino", "engine"}}, {"gpus", {"engine"}}, {"batches", {"engine", "triton"}}};
   for (const auto& [name, formats] : of_some)
@@ -103,13 +108,17 @@ void check_options(const CommandLine& line, const ExportFormat& format, const st
 
 /// What the option says: by default a classifier of images of 8 bits has it in the file.
 ExportedPreprocess exported_preprocess(const std::string& chosen, const std::string& format,
-                                       const Checkpoint& checkpoint) {
+                                       const Checkpoint& checkpoint, InputLayout layout) {
   require(chosen.empty() || chosen == "embedded" || chosen == "external", "preprocess: there is no '", chosen,
           "'; known are embedded, external");
   require(chosen != "embedded" || format != "engine",
           "preprocess: TensorRT takes no images of u8; engines are of format f32, preprocess=external");
-  const bool embedded = chosen.empty() ? format != "engine" && embeds_no_preprocess(checkpoint.config).empty()
-                                       : chosen == "embedded";
+  const bool turned = layout == InputLayout::nhwc;
+  require(!turned || chosen != "embedded",
+          "input_layout: is for preprocess=external; with the preprocessing in it the file takes u8 (N,H,W,C) already");
+  const bool embedded = chosen.empty()
+                            ? format != "engine" && !turned && embeds_no_preprocess(checkpoint.config).empty()
+                            : chosen == "embedded";
   return embedded ? ExportedPreprocess::embedded : ExportedPreprocess::external;
 }
 
@@ -123,7 +132,7 @@ void choose_dtype(const std::string& half, bool opset_given, OnnxExportOptions& 
 }
 
 struct ExportOptions {
-  std::string model, arch, data, preprocess, half = "false";
+  std::string model, arch, data, preprocess, half = "false", input_layout = "model";
   ExportFormat format{.name = "onnx"};
   std::vector<double> batches{1, 8, 32};
   InputOptions input;
@@ -139,7 +148,9 @@ struct ExportOptions {
     line.options(
         "format", format.name,
         "onnx; neurim: the graph with its weights in one file, which all verbs take; openvino: IR, by the Python "
-        "module openvino; engine: by tensorrt_rtx or tensorrt; triton: a model repository");
+        "module openvino; engine: by tensorrt_rtx or tensorrt; triton: a model repository; pt: the weights as a state "
+        "dict "
+        "of PyTorch; timm: a folder for timm.create_model('local-dir:FOLDER')");
     line.options("output", format.output,
                  "file to write, of triton the repository; by default below export in the run folder, as best.onnx");
     input.visit(line.options);
@@ -152,6 +163,8 @@ struct ExportOptions {
                  "embedded: the file resizes and normalises images u8 (N,H,W,C) and gives probabilities; external: it "
                  "takes f32 (N,C,H,W) as the network does and gives logits; by default embedded, of pixels of 16 bits "
                  "external");
+    line.options("input_layout", input_layout,
+                 "of preprocess=external: nhwc: the file takes f32 (N,H,W,C); model: (N,C,H,W)");
     line.options("opset", onnx.opset, "version of ONNX's operators");
     line.options("dynamic", onnx.dynamic_batch,
                  "takes any number of images, and series of any length; else one, of the length of training");
@@ -170,6 +183,21 @@ struct ExportOptions {
     line.options("seed", seed, kSeedOfWeights);
   }
 };
+
+/// format=pt and format=timm.
+int export_weights(const Checkpoint& checkpoint, const ExportOptions& o, const CommandLine& line, Console& console) {
+  const fs::path path = o.format.path(checkpoint);
+  check_no_input(path, files_of_model(o.model, checkpoint));
+  if (line.dry_run()) return line.end_dry_run(console, text("write ", path.string()), {{"path", path.string()}});
+  const bool folder = o.format.name == "timm";
+  folder ? write_timm_folder(checkpoint, path) : export_state_dict(checkpoint, path);
+  const auto bytes = fs::file_size(folder ? path / "model.safetensors" : path);
+  console.print(text("Saved ", path.string(), " (", thousands(static_cast<std::int64_t>(bytes >> 10)),
+                     " KiB): ", folder ? "timm.create_model('local-dir:" : "torch.load('", path.string(),
+                     folder ? "', pretrained=True)" : "', weights_only=True)"));
+  console.event({{"event", "summary"}, {"path", path.string()}, {"bytes", bytes}});
+  return 0;
+}
 
 }  // namespace
 
@@ -204,16 +232,21 @@ int verb_export(const Words& words) {
   print_notes(checkpoint, console);
   if (checkpoint.config.task() == TaskKind::forecast)
     if (const std::string lost = lost_in_f32(checkpoint); !lost.empty()) console.print(text("note: ", lost));
-  const ExportedPreprocess kind = exported_preprocess(o.preprocess, o.format.name, checkpoint);
+  const InputLayout layout = input_layout_named(o.input_layout);
+  if (checkpoint.config.sequence) refuse_options(line, {"input_layout"}, checkpoint);
+  if (o.format.of_weights()) return export_weights(checkpoint, o, line, console);
+  const Graph graph = function_of(checkpoint).graph;
+  if (needs_bf16_opset(graph) && !line.given("opset")) o.onnx.opset = std::max(o.onnx.opset, kBf16Opset);
+  const ExportedPreprocess kind = exported_preprocess(o.preprocess, o.format.name, checkpoint, layout);
   const fs::path path = o.format.onnx(checkpoint);
   check_no_input(path, files_of_model(o.model, checkpoint));
-  if (line.dry_run()) return would_write(checkpoint, o.format.name, path, o.onnx, kind, line, console);
+  if (line.dry_run()) return would_write(checkpoint, o.format.name, path, o.onnx, kind, layout, line, console);
   Files files{{path.string()}, 0};
   if (o.format.name != "neurim") {
-    const OnnxExport written = export_checkpoint(checkpoint, path, o.onnx, kind);
+    const OnnxExport written = export_checkpoint(checkpoint, path, o.onnx, kind, layout);
     files = {written.names(), written.size()};
   } else {
-    export_function(checkpoint, path, o.onnx.dynamic_batch);
+    export_function(checkpoint, path, o.onnx.dynamic_batch, layout);
     files.bytes = fs::file_size(path);
   }
   int exit_code = 0;
@@ -223,14 +256,15 @@ int verb_export(const Words& words) {
   console.print(text("Saved ", described(files), ", input ",
                      checkpoint.config.sequence ? text(input_type(checkpoint.config, 1))
                      : embedded                 ? text("u8(N,height,width,", p.channels, ") of any size, resized to ")
-                                                : "",
+                     : layout == InputLayout::nhwc ? "(N,H,W,C) of "
+                                                   : "",
                      checkpoint.config.sequence ? "" : text(p.channels, 'x', p.height, 'x', p.width)));
   JsonObject summary{{"event", "summary"}, {"path", path.string()}, {"files", files.names}, {"bytes", files.bytes}};
   const bool compares = o.format.name != "neurim" &&
                         !writes_in_place(path);  // what is written away is not there to be read
-  Bounds bounds = reads_bytes(checkpoint) ? kBytes : o.onnx.dtype != DType::f32 ? kHalf : embedded ? kRounded : kExact;
+  Bounds bounds = reads_bytes(graph) ? kBytes : o.onnx.dtype != DType::f32 ? kHalf : embedded ? kRounded : kExact;
   bounds.difference = o.tolerance.value_or(bounds.difference);
-  if (compares && !compare_export(checkpoint, path, o.format.output.empty(), o.data, bounds, console, summary))
+  if (compares && !compare_export(checkpoint, path, layout, o.format.output.empty(), o.data, bounds, console, summary))
     exit_code = kUnlike;
   if (o.format.from_onnx() && exit_code == 0 && !o.format.make(checkpoint, bounds.difference, console, summary))
     exit_code = kUnlike;

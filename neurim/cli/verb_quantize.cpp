@@ -15,7 +15,7 @@ namespace {
 
 struct Wanted {
   std::string model, arch, data, split = "val", method = kAuto, equalize = kAuto, activations = "u8",
-                                 weights_only = "none", keep, output, statistics = kAuto;
+                                 weights_only = "none", others = "f32", keep, output, statistics = kAuto;
   QuantizeOptions quantize;
   TrainOptions training;
   bool qat = false;
@@ -30,8 +30,7 @@ struct Wanted {
     line.options("data", data, "images; by default those that it was trained on");
     line.options(
         "max_drop", quantize.max_drop,
-        "how far top-1 (of several classes an image mAP) may drop, in points; layers become f32 again until it "
-        "holds");
+        "how far top-1 (of several classes an image mAP) may drop, in points; layers leave 8 bits until it holds");
     line.options("split", split, "on which accuracy is measured: val, test or train");
     line.options("output", output, "file to write; by default export/best.int8.neurim in the run folder");
     line.options.topic("ranges");
@@ -45,7 +44,10 @@ struct Wanted {
     line.options("weights_only", weights_only,
                  "int8, int4: weights in groups, activations in f32; for small files; none: activations in bytes too");
     line.options("group", quantize.group, "weights that share a scale with weights_only; 0: those of a channel");
-    line.options("keep", keep, "layers that stay f32, with commas");
+    line.options("keep", keep, "layers that are never in fewer bits, with commas");
+    line.options("others", others,
+                 "what the layers are in that 8 bits do not suit: f32; bf16 or f16: smaller, and faster where the "
+                 "processor computes in it");
     line.options("statistics", statistics,
                  "file of what layers read, which is used where it is there; auto: beside the output; none");
     line.options.topic("training");
@@ -74,6 +76,10 @@ struct Wanted {
         require(!line.given(option), option, " is of activations, which weights_only leaves in f32; leave it out");
     }
     require(weights_only != "none" || !line.given("group"), "group is for weights_only; leave it out");
+    require(others == "f32" || others == "f16" || others == "bf16", "others: there is no '", others,
+            "'; known are f32, bf16, f16");
+    require(weights_only == "none" || others == "f32", "others is for activations in bytes; leave it out");
+    quantize.others = others == "f16" ? DType::f16 : others == "bf16" ? DType::bf16 : DType::f32;
     if (!keep.empty()) quantize.keep = neurim::split(keep, ',');
     quantize.split = split_option(split);
     for (const char* option : {"qat_epochs", "qat_lr"})
@@ -88,7 +94,7 @@ struct Wanted {
   }
 };
 
-/// Prints which layers stay in f32.
+/// Prints which layers are not in fewer bits.
 void print_layers(const QuantizedModel& made, Console& console) {
   std::int64_t all = 0, of_bytes = 0, count = 0;
   std::vector<std::string> kept;
@@ -100,7 +106,8 @@ void print_layers(const QuantizedModel& made, Console& console) {
   console.print(
       text(count, " of ", made.layers.size(), " layers, ",
            fixed(100 * static_cast<double>(of_bytes) / static_cast<double>(std::max<std::int64_t>(1, all)), 1),
-           " % of the multiply-adds, are in fewer bits", kept.empty() ? "" : "; in f32 stay ", listed(kept)));
+           " % of the multiply-adds, are in fewer bits", kept.empty() ? "" : text("; in ", made.others, " are "),
+           listed(kept)));
 }
 
 }  // namespace

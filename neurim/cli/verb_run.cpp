@@ -11,9 +11,11 @@ namespace neurim::cli {
 
 namespace {
 
-/// The numpy expression that brings images `x` of another axis order to (N,C,H,W); "" if they have it, or other
-/// channels.
-std::string_view axes_in_order(const Shape& shape, std::int64_t channels) {
+/// The numpy expression that brings images `x` of another axis order to that of the layout; "" if they have it, or
+/// other channels.
+std::string_view axes_in_order(const Shape& shape, std::int64_t channels, InputLayout layout) {
+  if (layout == InputLayout::nhwc)
+    return shape.rank() == 4 && shape[3] != channels && shape[1] == channels ? "x.transpose(0, 2, 3, 1)" : "";
   const int axes = shape.rank();
   if (axes == 4 && shape[1] != channels && shape[3] == channels) return "x.transpose(0, 3, 1, 2)";
   if (axes == 3 && shape[2] == channels) return "x.transpose(2, 0, 1)[None]";
@@ -25,12 +27,13 @@ std::string_view axes_in_order(const Shape& shape, std::int64_t channels) {
 
 /// The input of a checkpoint as f32; numpy makes most arrays f64. A forecaster takes f64 unchanged, since a level may
 /// be large beside its changes.
-Tensor as_trained(const Tensor& in, const fs::path& file, const Checkpoint& checkpoint) {
+Tensor as_trained(const Tensor& in, const fs::path& file, const Checkpoint& checkpoint, InputLayout layout) {
   const std::string_view fix = checkpoint.config.sequence
                                    ? ""
-                                   : axes_in_order(in.shape(), checkpoint.config.preprocess.channels);
-  require(fix.empty(), file.string(), ": is ", in.type(), ", and the model takes (N,C,H,W), such as ",
-          input_type(checkpoint.config, 1), "; save ", fix, " instead");
+                                   : axes_in_order(in.shape(), checkpoint.config.preprocess.channels, layout);
+  require(fix.empty(), file.string(), ": is ", in.type(), ", and the model takes ",
+          layout == InputLayout::nhwc ? "(N,H,W,C)" : text("(N,C,H,W), such as ", input_type(checkpoint.config, 1)),
+          "; save ", fix, " instead");
   if (in.dtype() == DType::f64 && checkpoint.config.task() == TaskKind::forecast) return in;
   return in.dtype() == DType::f64 || in.dtype() == DType::f16 ? cast(in, DType::f32) : in;
 }
@@ -112,6 +115,31 @@ void write_outputs(const OnnxValues& out, const InferenceSession& session, std::
   write_each(out, session, files, true);
 }
 
+struct RunOptions {
+  std::string model, arch, inputs, outputs, input_layout = "model";
+  std::optional<std::int64_t> threads;
+  std::int64_t seed = 0;
+
+  void visit(CommandLine& line) {
+    line.options("model", model,
+                 "run folder, weights, function or ONNX file, or, with drawn weights, model file or known name", {"m"});
+    line.options("arch", arch, kArchOfWeights);
+    line.options(
+        "inputs", inputs,
+        "folder with input_0.npy, input_1.npy, … in the order of the model's inputs, or ONNX's input_0.pb, …; of "
+        "images floating (N,C,H,W), preprocessed");
+    line.options(
+        "outputs", outputs,
+        "folder that output_0.npy, … are written into, output_0.pb, … where an input is one, both where there is "
+        "none");
+    line.options("input_layout", input_layout,
+                 "of images: model, as the file takes them, which is (N,C,H,W) unless it was exported otherwise; nhwc: "
+                 "(N,H,W,C)");
+    line.options("threads", threads, "compute threads");
+    line.options("seed", seed, kSeedOfWeights);
+  }
+};
+
 }  // namespace
 
 int verb_run(const Words& words) {
@@ -121,59 +149,48 @@ int verb_run(const Words& words) {
        "model",
        {"neurim run model=runs/classify/train inputs=in outputs=out", "neurim run detector.onnx inputs=in outputs=out",
         "neurim run model=resnet18 inputs=in outputs=out threads=1"}});
-  std::string model, arch, inputs, outputs;
-  std::optional<std::int64_t> threads;
-  std::int64_t seed = 0;
-  line.options("model", model,
-               "run folder, weights, function or ONNX file, or, with drawn weights, model file or known name", {"m"});
-  line.options("arch", arch, kArchOfWeights);
-  line.options(
-      "inputs", inputs,
-      "folder with input_0.npy, input_1.npy, … in the order of the model's inputs, or ONNX's input_0.pb, …; of "
-      "images floating (N,C,H,W), preprocessed");
-  line.options(
-      "outputs", outputs,
-      "folder that output_0.npy, … are written into, output_0.pb, … where an input is one, both where there is "
-      "none");
-  line.options("threads", threads, "compute threads");
-  line.options("seed", seed, kSeedOfWeights);
+  RunOptions o;
+  o.visit(line);
   line.add_device();
   line.add_precision();
   line.add_tuning();
   if (!line.parse(words)) return 0;
-  require(!inputs.empty() && !outputs.empty(), "inputs and outputs are needed: inputs=DIR outputs=DIR");
+  require(!o.inputs.empty() && !o.outputs.empty(), "inputs and outputs are needed: inputs=DIR outputs=DIR");
 
   initialize();
-  if (threads) set_threads(*threads);
+  if (o.threads) set_threads(*o.threads);
   Console console(line.console());
   std::optional<Checkpoint> checkpoint;
-  if (!is_onnx_file(model)) {
-    checkpoint = open_model(model, arch, {}, seed);
+  InputLayout layout = input_layout_named(o.input_layout);
+  if (!is_onnx_file(o.model)) {
+    checkpoint = open_model(o.model, o.arch, {}, o.seed);
     place(checkpoint->model, line.device());
     print_notes(*checkpoint, console);
   }
   const PlanOptions options = line.plan_options();
-  const InferenceSession session = checkpoint ? InferenceSession(*checkpoint, options)
-                                              : InferenceSession::open(model, options);
-  Inputs in = read_inputs(inputs, session.inputs());
+  constexpr std::size_t kPlans = 16;
+  if (checkpoint) layout = std::max(layout, checkpoint->layout);
+  const InferenceSession session = checkpoint ? InferenceSession(*checkpoint, options, kPlans, layout)
+                                              : InferenceSession::open(o.model, options, kPlans, layout);
+  Inputs in = read_inputs(o.inputs, session.inputs());
   if (checkpoint) {
-    in.values[0] = as_trained(in.values[0].tensor(), in.files[0], *checkpoint);
+    in.values[0] = as_trained(in.values[0].tensor(), in.files[0], *checkpoint, layout);
     if (checkpoint->path.empty()) console.print(drawn_weights_note(*checkpoint));
   }
   const auto unlike = [&] {
     return checkpoint ? text(in.files[0].string(), " is ", in.values[0], ", and the model was made for ",
                              input_type(checkpoint->config, 1))
-                      : model;
+                      : o.model;
   };
   const std::optional<Types> types = types_of(in.values);
   const std::string eager = !types ? "an input is no tensor"
                                    : naming(unlike, [&] { return session.eager_because(*types); });
   std::vector<fs::path> files;
   for (std::size_t i = 0; i < session.outputs().size(); ++i)
-    files.push_back(fs::path(outputs) / text("output_", i, in.messages ? ".pb" : ".npy"));
+    files.push_back(fs::path(o.outputs) / text("output_", i, in.messages ? ".pb" : ".npy"));
   for (const fs::path& file : files) check_no_input(file, in.files);
   if (line.dry_run()) {
-    check_can_make(outputs);
+    check_can_make(o.outputs);
     std::vector<std::string> made;
     if (eager.empty())
       for (const Type& type : session.output_types(*types)) made.push_back(text(type));
@@ -184,7 +201,7 @@ int verb_run(const Words& words) {
   }
   if (!eager.empty()) console.print(text("note: runs op by op, not as a plan: ", eager));
   const OnnxValues out = naming(unlike, [&] { return session.run(in.values); });
-  make_folder(outputs);
+  make_folder(o.outputs);
   write_outputs(out, session, files, in);
   console.print(
       text(described(in.values), " -> ", described(out), "  ", files[0].string(), files.size() > 1 ? ", …" : ""));

@@ -226,26 +226,25 @@ std::optional<ParityImages> parity_images(const Checkpoint& checkpoint, const st
 }
 
 Parity parity_of(const Checkpoint& checkpoint, const InferenceSession& exported,
-                 const std::optional<ParityImages>& images) {
+                 const std::optional<ParityImages>& images, InputLayout layout) {
   if (exported.inputs()[0].element == OnnxElement::u8) return embedded_parity(checkpoint, exported, images);
   const ModelConfig& config = checkpoint.config;
   const InferenceSession model(checkpoint);
   Comparison comparison(config, false);
+  const auto add = [&](const Tensor& in, std::span<const std::int64_t> labels) {
+    const Tensor given = layout == InputLayout::nhwc ? channels_last(in) : in;
+    comparison.add(model.run(Tensors{in})[0], exported.run(Tensors{given})[0], labels, 1);
+  };
   if (!images) {
     Random random(0);
-    for (std::int64_t i = 0; i < kDrawnParityInputs; ++i) {
-      const Tensor in = drawn(config, random);
-      comparison.add(model.run(Tensors{in})[0], exported.run(Tensors{in})[0], {}, 1);
-    }
+    for (std::int64_t i = 0; i < kDrawnParityInputs; ++i) add(drawn(config, random), {});
     return comparison.finish(text(kDrawnParityInputs, config.sequence ? " inputs" : " images", " drawn with seed 0"));
   }
   Loader loader(images->dataset, images->split, config.preprocess, {}, {.batch = 1});
   loader.start(0);
   Batch batch;
-  while (comparison.result.samples < kMostParityImages && loader.next(batch)) {
-    const Tensor in = Tensor::from(image_type(config.preprocess, 1), batch.images.data());
-    comparison.add(model.run(Tensors{in})[0], exported.run(Tensors{in})[0], batch.labels, 1);
-  }
+  while (comparison.result.samples < kMostParityImages && loader.next(batch))
+    add(Tensor::from(image_type(config.preprocess, 1), batch.images.data()), batch.labels);
   return comparison.finish(of_images(comparison.result.samples, *images));
 }
 

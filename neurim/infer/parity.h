@@ -39,9 +39,9 @@ inline constexpr std::int64_t kMostParityImages = 200,  ///< of a data set
 std::optional<ParityImages> parity_images(const Checkpoint& checkpoint, const std::string& data, std::string& note);
 
 /// Runs both on the images, or on inputs drawn with seed 0; an export that has the preprocessing in it gets images as
-/// they are decoded, drawn ones of several sizes. Throws Error(data) where more images
-/// cannot be read than a loader leaves out.
+/// they are decoded, drawn ones of several sizes. `layout`: of the images that the export takes. Throws Error(data)
+/// where more images cannot be read than a loader leaves out.
 Parity parity_of(const Checkpoint& checkpoint, const InferenceSession& exported,
-                 const std::optional<ParityImages>& images = {});
+                 const std::optional<ParityImages>& images = {}, InputLayout layout = InputLayout::model);
 
 }  // namespace neurim

@@ -35,10 +35,10 @@ struct InferenceSession::Stage {
   using Call = std::function<OnnxValues(const OnnxValues&)>;
 
   Stage(std::vector<OnnxPort> in, std::vector<OnnxPort> out, Call function, const PlanOptions& options,
-        std::size_t most_plans)
-      : inputs(std::move(in)),
+        std::size_t most_plans, InputLayout layout)
+      : inputs(in_layout(in, layout)),
         outputs(std::move(out)),
-        call_(std::move(function)),
+        call_(layout == InputLayout::nhwc ? turning(in, std::move(function)) : std::move(function)),
         compiled_([this](const Tensors& traced_in) { return traced(traced_in); }, frozen(options), most_plans) {}
 
   std::string eager_because(const Types& types) {
@@ -108,6 +108,32 @@ struct InferenceSession::Stage {
     return out;
   }
 
+  static bool is_images(const OnnxPort& port) {
+    return port.kind == OnnxKind::tensor && port.shape && port.shape->rank() == 4;
+  }
+  /// The ports as images (N,H,W,C) are given to them.
+  static std::vector<OnnxPort> in_layout(std::vector<OnnxPort> ports, InputLayout layout) {
+    if (layout == InputLayout::model) return ports;
+    require(std::any_of(ports.begin(), ports.end(), is_images),
+            "input_layout: the model takes no images (N,C,H,W), so there is no other order of their axes");
+    for (OnnxPort& port : ports)
+      if (is_images(port)) port.shape = Shape{(*port.shape)[0], (*port.shape)[2], (*port.shape)[3], (*port.shape)[1]};
+    return ports;
+  }
+  /// The call with images (N,H,W,C), of a function with these ports.
+  static Call turning(const std::vector<OnnxPort>& ports, Call function) {
+    std::vector<bool> turned;
+    for (const OnnxPort& port : ports) turned.push_back(is_images(port));
+    return [turned, function = std::move(function)](OnnxValues in) {
+      for (std::size_t i = 0; i < std::min(turned.size(), in.size()); ++i) {
+        if (!turned[i] || !in[i].is_tensor()) continue;
+        require(in[i].tensor().rank() == 4, "input ", i, " is ", in[i].tensor().type(), "; it is images (N,H,W,C)");
+        in[i] = OnnxValue(channels_first(in[i].tensor()), in[i].element());
+      }
+      return function(in);
+    };
+  }
+
   const Call call_;  ///< in a trace or at once
   Compiled compiled_;
 
@@ -117,11 +143,14 @@ struct InferenceSession::Stage {
   std::vector<OnnxElement> elements_;  ///< of the outputs, as a trace found them
 };
 
-InferenceSession::InferenceSession(const OnnxModel& model, const PlanOptions& options, std::size_t most_plans)
+InferenceSession::InferenceSession(const OnnxModel& model, const PlanOptions& options, std::size_t most_plans,
+                                   InputLayout layout)
     : stages_{std::make_shared<Stage>(
-          model.inputs(), model.outputs(), [model](const OnnxValues& in) { return model(in); }, options, most_plans)} {}
+          model.inputs(), model.outputs(), [model](const OnnxValues& in) { return model(in); }, options, most_plans,
+          layout)} {}
 
-InferenceSession::InferenceSession(Function function, const PlanOptions& options, std::size_t most_plans) {
+InferenceSession::InferenceSession(Function function, const PlanOptions& options, std::size_t most_plans,
+                                   InputLayout layout) {
   std::vector<OnnxPort> inputs, outputs;
   for (const Function::Port& port : function.input_ports()) inputs.push_back(port_of(port));
   for (const Function::Port& port : function.output_ports()) outputs.push_back(port_of(port));
@@ -131,10 +160,11 @@ InferenceSession::InferenceSession(Function function, const PlanOptions& options
     const Tensors out = function(tensors);
     return OnnxValues(out.begin(), out.end());
   };
-  stages_.push_back(std::make_shared<Stage>(std::move(inputs), std::move(outputs), call, options, most_plans));
+  stages_.push_back(std::make_shared<Stage>(std::move(inputs), std::move(outputs), call, options, most_plans, layout));
 }
 
-InferenceSession::InferenceSession(const Checkpoint& checkpoint, const PlanOptions& options, std::size_t most_plans) {
+InferenceSession::InferenceSession(const Checkpoint& checkpoint, const PlanOptions& options, std::size_t most_plans,
+                                   InputLayout layout) {
   const Type input = input_type(checkpoint.config, Dim::symbol("batch"), Dim::symbol("time"));
   const OnnxPort output{.name = checkpoint.config.task() == TaskKind::forecast ? "forecast" : "logits",
                         .element = OnnxElement::f32};
@@ -144,15 +174,26 @@ InferenceSession::InferenceSession(const Checkpoint& checkpoint, const PlanOptio
   };
   PlanOptions own = options;
   own.device = device_of(checkpoint.model);
-  stages_.push_back(
-      std::make_shared<Stage>(std::vector{port_of({"input", input})}, std::vector{output}, call, own, most_plans));
+  stages_.push_back(std::make_shared<Stage>(std::vector{port_of({"input", input})}, std::vector{output}, call, own,
+                                            most_plans, layout));
 }
 
-InferenceSession InferenceSession::open(const fs::path& path, const PlanOptions& options, std::size_t most_plans) {
-  if (!is_onnx_file(path)) return InferenceSession(load_checkpoint(path), options, most_plans);
+InferenceSession InferenceSession::open(const fs::path& path, const PlanOptions& options, std::size_t most_plans,
+                                        InputLayout layout) {
+  const auto check_layout = [&](bool turned) {
+    require(layout == InputLayout::model || !turned, "input_layout: ", path.string(),
+            " takes images (N,H,W,C) already; leave input_layout out");
+  };
+  if (!is_onnx_file(path)) {
+    const Checkpoint checkpoint = load_checkpoint(path);
+    check_layout(checkpoint.layout == InputLayout::nhwc);
+    return InferenceSession(checkpoint, options, most_plans, std::max(layout, checkpoint.layout));
+  }
   const OnnxModel network = OnnxModel::open(path, {.part = OnnxPart::network});
-  InferenceSession session(network, options, most_plans);
-  if (network.metadata().count(std::string(kOnnxPixels)) == 0) return session;
+  const bool of_pixels = network.metadata().count(std::string(kOnnxPixels)) > 0;
+  check_layout(of_pixels || takes_channels_last(network.metadata()));
+  InferenceSession session(network, options, most_plans, layout);
+  if (!of_pixels) return session;
   PlanOptions exact = options;
   exact.compute_dtype = DType::f32;  // pixels that are rounded in 16 bits would be others
   InferenceSession all(OnnxModel::open(path, {.part = OnnxPart::preprocess}), exact, most_plans);

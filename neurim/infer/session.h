@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "neurim/compile/plan.h"
-#include "neurim/function/function.h"
+#include "neurim/function/image_layout.h"
 #include "neurim/model/onnx/model.h"
 #include "neurim/train/checkpoint.h"
 
@@ -18,13 +18,17 @@ namespace neurim {
 class InferenceSession {
  public:
   /// Of the options those of arithmetic, kernels and the device count. At most `most_plans` signatures are kept.
-  explicit InferenceSession(const OnnxModel& model, const PlanOptions& options = {}, std::size_t most_plans = 16);
-  explicit InferenceSession(Function function, const PlanOptions& options = {},
-                            std::size_t most_plans = 16);  ///< the same
+  /// `layout`: nhwc takes the inputs of four axes, (N,C,H,W), as (N,H,W,C); one of a checkpoint is its model's.
+  explicit InferenceSession(const OnnxModel& model, const PlanOptions& options = {}, std::size_t most_plans = 16,
+                            InputLayout layout = InputLayout::model);
+  explicit InferenceSession(Function function, const PlanOptions& options = {}, std::size_t most_plans = 16,
+                            InputLayout layout = InputLayout::model);  ///< the same
   /// The same of a model with one input, on the device where it lies.
-  explicit InferenceSession(const Checkpoint& checkpoint, const PlanOptions& options = {}, std::size_t most_plans = 16);
+  explicit InferenceSession(const Checkpoint& checkpoint, const PlanOptions& options = {}, std::size_t most_plans = 16,
+                            InputLayout layout = InputLayout::model);
   /// Opens a file or a run by its name: *.onnx, else what load_checkpoint opens.
-  static InferenceSession open(const fs::path& path, const PlanOptions& options = {}, std::size_t most_plans = 16);
+  static InferenceSession open(const fs::path& path, const PlanOptions& options = {}, std::size_t most_plans = 16,
+                               InputLayout layout = InputLayout::model);
 
   const std::vector<OnnxPort>& inputs() const;   ///< in the order of the call
   const std::vector<OnnxPort>& outputs() const;  ///< in the order of the results

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "neurim/base/error.h"
+#include "neurim/function/image_layout.h"
 #include "neurim/graph/value.h"
 
 namespace neurim {
@@ -32,9 +33,15 @@ void FunctionLayer::parts(Parts& p) {
   for (auto& [name, tensor] : inner_) visit(name, tensor);
 }
 
+Tensor FunctionLayer::operator()(const Tensor& x) const {
+  return function_({takes_channels_last(function_.metadata) ? channels_last(x) : x})[0];
+}
+
 Model model_of(const Function& function, const std::string& name) {
   FunctionLayer layer(function);
-  const Shape in = function.input_ports()[0].type.shape, out = function.output_ports()[0].type.shape;
+  Shape in = function.input_ports()[0].type.shape;
+  if (takes_channels_last(function.metadata) && in.rank() == 4) in = {in[0], in[3], in[1], in[2]};
+  const Shape out = function.output_ports()[0].type.shape;
   require(in.rank() >= 2 && out.rank() >= 1 && !out[-1].symbolic(), "function: it takes ", in, " and gives ", out,
           "; a model takes (N,C,…) and gives as many numbers as it has classes");
   const auto number = [](Dim size) { return size.symbolic() ? std::int64_t{0} : std::int64_t{size}; };

@@ -9,6 +9,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/model/model.h"
+#include "neurim/model/positions.h"
 
 namespace neurim {
 
@@ -174,7 +175,7 @@ void require_fit(const LoadReport& report, const fs::path& file, Fit fit) {
 struct Match {
   const Named* to;
   const std::pair<const std::string, StateDict::Entry>* from;
-  bool channels = false;  // with_channels
+  std::vector<float> (*adapted)(const Tensor&, std::int64_t size) = nullptr;  // to this size of axis 1
 };
 
 /// `exponent` are the bits that are all set in what is infinite or no number.
@@ -214,8 +215,8 @@ void write(const Match& match, const fs::path& file) {
   const Tensor& to = match.to->tensor;
   const Type& type = match.from->second.type;
   const std::vector<std::byte> data = values_of(*match.from, file);
-  if (match.channels)
-    to.write(with_channels(Tensor::from(type, data.data()), to.size(1)).data());
+  if (match.adapted)
+    to.write(match.adapted(Tensor::from(type, data.data()), to.size(1)).data());
   else if (type.dtype != to.dtype() && to.dtype() == DType::f64)
     to.write(Tensor::from(type, data.data()).values<double>().data());
   else if (type.dtype != to.dtype())
@@ -262,8 +263,12 @@ LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit
       new_head = both;
     else if (fit == Fit::adapt && &named.tensor == first && converted && type.dtype == DType::f32 &&
              differ_at(1, entry.type.shape, type.shape) && entry.type.shape[1] > 0) {
-      matches.push_back({&named, &found, true});
+      matches.push_back({&named, &found, with_channels});
       report.notes.push_back(text("fits the first convolution to ", type.shape[1], " input channels: ", both));
+    } else if (fit == Fit::adapt && converted && type.dtype == DType::f32 && are_positions(entry.type.shape) &&
+               are_positions(type.shape) && differ_at(1, entry.type.shape, type.shape)) {
+      matches.push_back({&named, &found, resampled_positions});
+      report.notes.push_back(text("resamples position embeddings of images of another size: ", both));
     } else
       report.unfit.push_back(both);
   }

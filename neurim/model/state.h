@@ -16,7 +16,8 @@ void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata
 /// `adapt`, for fine-tuning: exact, but the last layer keeps its drawn values where the weights are of
 /// another number of classes or have no such layer; and where the first convolution has other input channels,
 /// its weights are summed over them for 1 channel, else repeated and scaled by their ratio, which keeps the
-/// level of what comes out (as timm does: timm.models.adapt_input_conv).
+/// level of what comes out (as timm does: timm.models.adapt_input_conv); and position embeddings that were learnt for
+/// images of another size are resampled (see resampled_positions).
 ///
 /// `any`: what fits is taken, the rest stays as it was.
 enum class Fit : std::uint8_t { exact, adapt, any };

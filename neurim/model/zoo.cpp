@@ -77,6 +77,15 @@ double rate(std::string_view what, const std::optional<double>& asked, double pu
   return chosen;
 }
 
+/// The size of images that the model is built for.
+std::int64_t image_size(std::int64_t asked, const Entry& e) {
+  if (e.patch == 0 || asked == 0) return e.image_size;
+  require(asked > 0 && asked % e.patch == 0, "model: ", e.name, " cuts images into patches of ", e.patch, 'x', e.patch,
+          " pixels, and ", asked,
+          " is no multiple of that; give imgsz=", std::max<std::int64_t>(asked / e.patch, 1) * e.patch);
+  return asked;
+}
+
 }  // namespace
 
 Model create_model(std::string_view name, const ModelOptions& options) {
@@ -87,14 +96,14 @@ Model create_model(std::string_view name, const ModelOptions& options) {
                drop_path = rate("drop_path", options.drop_path, e.drop_path, e);
   const std::int64_t classes = options.num_classes ? options.num_classes : e.classes;
   const std::int64_t channels = options.in_chans ? options.in_chans : static_cast<std::int64_t>(e.mean.size());
+  const std::int64_t side = image_size(options.image_size, e);
   const bool of_timm = starts_with(e.name, kTimmModels);
   const zoo::Renames other_names = e.other_names ? e.other_names() : zoo::Renames();
   const nn::Undrawn undrawn;
-  nn::Layer net = e.build({classes, channels, dropout, drop_path});
+  nn::Layer net = e.build({classes, channels, dropout, drop_path, side});
   if (of_timm && !other_names.empty()) net = zoo::Renamed{std::move(net), other_names};
-  Model model{
-      e.name,        e.image_size, channels, classes, per_channel(e.mean, channels), per_channel(e.std, channels),
-      std::move(net)};
+  Model model{e.name,        side, channels, classes, per_channel(e.mean, channels), per_channel(e.std, channels),
+              std::move(net)};
   const auto rename = [&](const zoo::Renames& table, std::map<std::string, std::string>& names) {
     for (const Parameter& p : named_parameters(model))
       if (std::string other = zoo::renamed(p.name, table); other != p.name) names.emplace(p.name, std::move(other));
@@ -105,6 +114,37 @@ Model create_model(std::string_view name, const ModelOptions& options) {
   if (e.computed) model.computed = e.computed();
   if (options.seed) initialise(model, *options.seed);
   return model;
+}
+
+std::vector<std::string> timm_models_of(const Model& model) {
+  const auto shapes_of = [](const Model& of, bool renamed) {
+    std::map<std::string, Shape> shapes;
+    for (const Parameter& p : named_parameters(of)) {
+      const auto other = of.other_names.find(p.name);
+      shapes[renamed && other != of.other_names.end() ? other->second : p.name] = p.tensor.shape();
+    }
+    return shapes;
+  };
+  const std::string plain = model.name.substr(starts_with(model.name, kTimmModels) ? kTimmModels.size() : 0);
+  const Entry* same = find(text(kTimmModels, plain));
+  const auto shapes = shapes_of(model, !(same && same->name == model.name));
+  std::vector<std::string> names;
+  if (same) names.push_back(same->name);
+  for (const Entry& e : entries()) {
+    if (&e == same || !(e.of_timm || starts_with(e.name, kTimmModels))) continue;
+    if (e.patch > 0 && model.image_size % e.patch != 0) continue;
+    const Model other = create_model(e.name, {.num_classes = model.num_classes,
+                                              .in_chans = model.in_chans,
+                                              .image_size = e.patch > 0 ? model.image_size : 0,
+                                              .seed = {}});
+    if (shapes_of(other, false) == shapes) names.push_back(e.name);
+  }
+  return names;
+}
+
+bool has_one_image_size(std::string_view name) {
+  const Entry* known = find(name);
+  return known && known->patch > 0;
 }
 
 std::vector<std::string> model_names() {

@@ -94,6 +94,7 @@ class Quantizer {
 
   QuantizedModel run() {
     result_.before = accuracy(checkpoint_.model);
+    result_.others = o_.others;
     if (o_.weights_only != 0) result_.bits = o_.weights_only;
     observe();
     if (o_.weights_only == 0) choose();
@@ -117,7 +118,9 @@ class Quantizer {
 
  private:
   const Source& source() const { return result_.equalized ? equal_ : plain_; }
-  ByteOptions byte_options(RangeMethod method) const { return {.method = method, .activations = o_.activations}; }
+  ByteOptions byte_options(RangeMethod method) const {
+    return {.method = method, .activations = o_.activations, .others = o_.others};
+  }
   const std::vector<QuantLayer>& layers() const { return plain_.model.layers; }
 
   std::string names() const {
@@ -242,7 +245,7 @@ class Quantizer {
     result_.function = built(source(), bytes_, result_.method);
   }
 
-  /// Makes as few layers f32 again as hold the accuracy.
+  /// Takes as few layers out of 8 bits as hold the accuracy.
   void return_layers(const std::vector<bool>& open) {
     std::vector<std::size_t> order;  // the layers that change the logits most come first
     for (std::size_t i = 0; i < open.size(); ++i)
@@ -258,7 +261,7 @@ class Quantizer {
     while (fails + 1 < enough) {
       const std::size_t middle = (fails + enough) / 2;
       const bool held = holds(without(middle));
-      tell(text("  ", middle, " of ", order.size(), " layers in f32: ", points(accuracy(without(middle)))));
+      tell(text("  ", middle, " of ", order.size(), " layers in ", o_.others, ": ", points(accuracy(without(middle)))));
       (held ? enough : fails) = middle;
     }
     bytes_ = without(enough);
@@ -300,9 +303,9 @@ QuantizedModel quantize_model(const Checkpoint& checkpoint, const Dataset& datas
 std::string layers_csv(const QuantizedModel& model) {
   std::string out = "layer,precision,multiply_adds,logit_error,low,high,scale,zero_point\n";
   for (const QuantizedLayer& one : model.layers)
-    out += text(csv_field(one.name), ',', one.bytes ? text("int", model.bits) : "f32", ',', one.multiply_adds, ',',
-                one.error, ',', one.range.low, ',', one.range.high, ',', one.scale.scale, ',', one.scale.zero_point,
-                '\n');
+    out += text(csv_field(one.name), ',', one.bytes ? text("int", model.bits) : text(model.others), ',',
+                one.multiply_adds, ',', one.error, ',', one.range.low, ',', one.range.high, ',', one.scale.scale, ',',
+                one.scale.zero_point, '\n');
   return out;
 }
 

@@ -20,7 +20,8 @@ struct QuantizeOptions {
   std::optional<RangeMethod> method;   ///< by default that whose logits differ least
   std::optional<bool> equalize;        ///< the same
   DType activations = DType::u8;       ///< see ByteOptions
-  std::vector<std::string> keep = {};  ///< layers that stay f32
+  DType others = DType::f32;           ///< the same: what layers are in that 8 bits do not suit
+  std::vector<std::string> keep = {};  ///< layers that are never in fewer bits
   int weights_only = 0;                ///< 8 or 4: weights_quantized; 0: activations in 8 bits too
   std::int64_t group = 32;             ///< of weights_only
   std::int64_t qat_epochs = 0;         ///< of training that knows of the rounding, before it is measured; 0: none
@@ -47,16 +48,17 @@ struct QuantizedModel {
   double before = 0, after = 0;        ///< top-1 or mAP, in [0, 1]
   std::vector<QuantizedLayer> layers;  ///< in the order of the graph
   RangeMethod method = RangeMethod::mse;
+  DType others = DType::f32;  ///< of layers that are not in fewer bits
   bool equalized = false;
   int bits = 8;             ///< of weights
   std::int64_t images = 0;  ///< that ranges are of
 };
 
 /// Measures the checkpoint, quantizes all layers, after training them for it with `qat_epochs`, and measures again.
-/// Where accuracy drops by more than allowed, layers become f32 again: as few of those that change the logits most as
-/// hold it, then each of these is tried in fewer bits once more. Not held: even one layer in fewer bits drops too much.
-/// `tell` gets a line on each step, `control` is of the training. Throws Error(usage) for a model of series or texts
-/// and for layers in `keep` that there are not, Error(failure) for numbers that are not finite.
+/// Where accuracy drops by more than allowed, layers become `others` again: as few of those that change the logits most
+/// as hold it, then each of these is tried in fewer bits once more. Not held: even one layer in fewer bits drops too
+/// much. `tell` gets a line on each step, `control` is of the training. Throws Error(usage) for a model of series or
+/// texts and for layers in `keep` that there are not, Error(failure) for numbers that are not finite.
 QuantizedModel quantize_model(const Checkpoint& checkpoint, const Dataset& dataset, const QuantizeOptions& options,
                               const std::function<void(const std::string&)>& tell = {},
                               const TrainControl& control = {});

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "neurim/base/error.h"
+#include "neurim/ops/cast.h"
 #include "neurim/ops/concat.h"
 #include "neurim/ops/conv.h"
 #include "neurim/ops/integer.h"
@@ -105,8 +107,9 @@ class ByteWriter {
       : model_(model), statistics_(statistics), options_(options) {
     NEURIM_ASSERT(bytes.size() == model.layers.size());
     for (std::size_t i = 0; i < bytes.size(); ++i) {
-      if (!bytes[i]) continue;
       const QuantLayer& layer = model.layers[i];
+      if (!bytes[i] && options.others != DType::f32) others_.insert(layer.node);
+      if (!bytes[i]) continue;
       layers_[layer.node] = &layer;
       if (layer.beside >= 0) adds_[layer.add] = &layer;
     }
@@ -129,6 +132,10 @@ class ByteWriter {
           read[i] = through(add->second->beside, in[i], add->second->name + ".beside");
           break;
         }
+    } else if (others_.count(number) > 0) {
+      read[0] = cast(in[0], options_.others);
+      for (std::size_t i = 1; i < read.size(); ++i) read[i] = narrowed(in[i]);
+      return {cast(neurim::apply(node.op, read)[0], DType::f32)};
     } else {
       return {};
     }
@@ -136,6 +143,12 @@ class ByteWriter {
   }
 
  private:
+  /// A stored tensor in the type of the other layers.
+  Tensor narrowed(const Tensor& stored) const {
+    const Untraced untraced;
+    return named(cast(stored, options_.others), std::string(stored.name()));
+  }
+
   /// What bytes keep of a value; all its readers share it.
   Tensor through(int value, const Tensor& tensor, const std::string& name) {
     Tensor& known = restored_[value];
@@ -163,6 +176,7 @@ class ByteWriter {
   const Statistics& statistics_;
   const ByteOptions options_;
   std::map<std::size_t, const QuantLayer*> layers_, adds_;  // by nodes
+  std::set<std::size_t> others_;                            // nodes of the other layers, where these are not f32
   std::map<int, Tensor> restored_;                          // by values of the graph
 };
 

@@ -8,12 +8,14 @@ namespace neurim {
 struct ByteOptions {
   RangeMethod method = RangeMethod::mse;  ///< of what layers read
   DType activations = DType::u8;          ///< u8, or i8 around 0, as TensorRT takes them
+  DType others = DType::f32;              ///< what the other layers compute in: f32, f16 or bf16
   bool correct_bias = true;  ///< adds to the bias what rounded weights change in the mean (Nagel et al., ICCV 2019)
 };
 
 /// The function with those layers in 8 bits whose place in `bytes` says so: weights are i8 with a scale for each output
 /// channel, what the layer reads and what is added behind it go through quantize and dequantize. Plans compute such
-/// layers in whole numbers where they have kernels for it.
+/// layers in whole numbers where they have kernels for it. The other layers read and give `others`; what lies between
+/// layers is f32.
 Function quantized(const FloatModel& model, const Statistics& statistics, const std::vector<bool>& bytes,
                    const ByteOptions& options);
 

@@ -16,7 +16,7 @@
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
 #include "neurim/data/transform.h"
-#include "neurim/function/function.h"
+#include "neurim/function/image_layout.h"
 #include "neurim/ops/sigmoid.h"
 #include "neurim/ops/softmax.h"
 
@@ -153,16 +153,23 @@ neurim_options known_options(const neurim_options* options) {
 }  // namespace
 
 struct neurim_session {
-  neurim_session(const std::string& path, const neurim_options& options)
-      : function(read_function(path)), compiled(function.graph, frozen(), options.most_plans) {
+  neurim_session(const StateDict& file, const neurim_options& options)
+      : function(given(read_function(file), options)), compiled(function.graph, frozen(), options.most_plans) {
     if (!function.metadata.contains("preprocess")) return;
-    images = image_classes(function, path);
+    images = image_classes(function, file.path.string());
     probabilities.emplace(
-        [graph = function.graph, several = !images->thresholds.empty()](const Tensors& in) {
-          const Tensor logits = call(graph, in)[0];
+        [graph = function.graph, turned = takes_channels_last(function.metadata),
+         several = !images->thresholds.empty()](const Tensors& in) {
+          const Tensor logits = call(graph, {turned ? channels_last(in[0]) : in[0]})[0];
           return Tensors{several ? sigmoid(logits) : softmax(logits)};
         },
         frozen(), options.most_plans);
+  }
+
+  /// The function as neurim_run takes it.
+  static Function given(Function function, const neurim_options& options) {
+    if (options.nhwc == 0 || takes_channels_last(function.metadata)) return function;
+    return channels_last(function);
   }
 
   void classify(const StoredImage& image, float* to) const {
@@ -208,7 +215,17 @@ neurim_status neurim_open(const char* path, const neurim_options* options, neuri
   if (session) *session = nullptr;
   return guarded([&] {
     require(path && session, path ? "session" : "path", " is NULL");
-    *session = new neurim_session(path, known_options(options));
+    *session = new neurim_session(read_state_dict(path), known_options(options));
+  });
+}
+
+neurim_status neurim_open_bytes(const void* bytes, size_t count, const neurim_options* options,
+                                neurim_session** session) {
+  if (session) *session = nullptr;
+  return guarded([&] {
+    require(bytes && session, bytes ? "session" : "bytes", " is NULL");
+    const std::span all(static_cast<const std::byte*>(bytes), count);
+    *session = new neurim_session(read_state_dict(all, "the bytes"), known_options(options));
   });
 }
 

@@ -18,7 +18,7 @@ extern "C" {
 
 /* The version of this interface: it grows where a function is added; a change of what is there makes another library
  * name. */
-#define NEURIM_RT_VERSION 1
+#define NEURIM_RT_VERSION 2
 
 #if defined(NEURIM_RT_BUILD)
 #define NEURIM_RT_API __attribute__((visibility("default")))
@@ -61,6 +61,7 @@ typedef struct neurim_session neurim_session;
 typedef struct neurim_options {
   size_t size;         /* of this struct, by which the library tells its version */
   uint32_t most_plans; /* signatures of inputs whose plans are kept; 0: 16 */
+  uint32_t nhwc;       /* not 0: inputs N x C x H x W of the model are given to neurim_run as N x H x W x C */
 } neurim_options;
 
 /* An input or an output. */
@@ -90,6 +91,9 @@ NEURIM_RT_API neurim_status neurim_set_threads(int32_t threads);
 
 /* Opens a function file. `options` may be NULL. On success the caller closes *session; on failure it is NULL. */
 NEURIM_RT_API neurim_status neurim_open(const char* path, const neurim_options* options, neurim_session** session);
+/* Opens the bytes of a function file, which the caller may free afterwards. */
+NEURIM_RT_API neurim_status neurim_open_bytes(const void* bytes, size_t count, const neurim_options* options,
+                                              neurim_session** session);
 /* Closes a session that no thread uses any more. NULL is allowed. */
 NEURIM_RT_API void neurim_close(neurim_session* session);
 

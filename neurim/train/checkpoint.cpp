@@ -242,7 +242,11 @@ Model model_of(const ModelConfig& config, const fs::path& path) {
            " units do not fit into the file; use another copy");
     return recurrent_model(config);
   }
-  return create_model(config.model, {.num_classes = classes, .in_chans = config.in_chans, .seed = {}});
+  const Preprocess& p = config.preprocess;
+  return create_model(config.model, {.num_classes = classes,
+                                     .in_chans = config.in_chans,
+                                     .image_size = p.height == p.width ? p.height : 0,
+                                     .seed = {}});
 }
 
 Metadata metadata_of(const ModelConfig& config) {
@@ -342,7 +346,8 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
          "lists, put it "
          "into a folder with a config.json, or train from it: pretrained=FILE");
   if (is_function(weights.tensors.metadata)) {
-    Model model = model_of(read_function(weights.tensors), weights.config->model);
+    const Function function = read_function(weights.tensors);
+    Model model = model_of(function, weights.config->model);
     ModelConfig& config = *weights.config;
     if (config.class_names.empty() && !config.sequence)
       for (std::int64_t i = 0; i < model.num_classes; ++i) config.class_names.push_back(text(i));
@@ -353,7 +358,10 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
            wanted, "; use another copy");
     config.temperature = 1;  // the function's logits are divided by it
     model.mean = weights.config->preprocess.mean, model.std = weights.config->preprocess.std;
-    return {file, *weights.config, std::move(model)};
+    return {.path = file,
+            .config = *weights.config,
+            .model = std::move(model),
+            .layout = takes_channels_last(function.metadata) ? InputLayout::nhwc : InputLayout::model};
   }
   Model model = model_of(*weights.config, file);
   model.temperature = weights.config->temperature;

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "neurim/data/preprocess.h"
+#include "neurim/function/image_layout.h"
 #include "neurim/model/model.h"
 #include "neurim/optim/optimizer.h"
 #include "neurim/train/metrics.h"
@@ -76,10 +77,11 @@ Weights open_weights(const fs::path& path);
 
 /// A trained model.
 struct Checkpoint {
-  fs::path path;                        ///< of the weights file
-  ModelConfig config;                   ///< its metadata
-  Model model;                          ///< with its weights
-  std::vector<std::string> notes = {};  ///< choices made among several files, a line each
+  fs::path path;                            ///< of the weights file
+  ModelConfig config;                       ///< its metadata
+  Model model;                              ///< with its weights
+  std::vector<std::string> notes = {};      ///< choices made among several files, a line each
+  InputLayout layout = InputLayout::model;  ///< of the images that the file's function takes; the model's are (N,C,H,W)
 };
 /// Loads what open_weights opens. `arch`: the model, a known name or a model file, for weights without metadata;
 /// classes and channels follow from the weights. Throws Error(data) if the model is not given or not known, and

@@ -7,6 +7,7 @@
 #include "neurim/base/json.h"
 #include "neurim/model/state.h"
 #include "neurim/train/onnx_preprocess.h"
+#include "neurim/weights/pytorch_file.h"
 
 namespace neurim {
 
@@ -40,17 +41,19 @@ fs::path export_path(const Checkpoint& checkpoint, std::string_view ending) {
   return folder.filename() == "weights" ? folder.parent_path() / "export" / file : folder / file;
 }
 
-Function function_of(const Checkpoint& checkpoint, bool dynamic) {
+Function function_of(const Checkpoint& checkpoint, bool dynamic, InputLayout layout) {
   const ModelConfig& config = checkpoint.config;
   named_parameters(checkpoint.model);  // for the names, where nothing has given them yet
   const Type input = dynamic ? input_type(config, Dim::symbol("batch"), Dim::symbol("time")) : input_type(config, 1);
-  return trace_function([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {{"input", input}},
-                        {config.task() == TaskKind::forecast ? "forecast" : "logits"}, metadata_of(config),
-                        device_of(checkpoint.model));
+  const Device device = device_of(checkpoint.model);
+  Function function = trace_function([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
+                                     {{"input", input}}, {config.task() == TaskKind::forecast ? "forecast" : "logits"},
+                                     metadata_of(config), device);
+  return layout == InputLayout::nhwc ? channels_last(function, device) : function;
 }
 
 OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options,
-                   ExportedPreprocess preprocess) {
+                   ExportedPreprocess preprocess, InputLayout layout) {
   const ModelConfig& config = checkpoint.config;
   const Preprocess& p = config.preprocess;
   options.metadata = {{"task", names_of(config.task()).task}, {"model", config.model}};
@@ -70,19 +73,29 @@ OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExpor
   if (!std::isnan(config.reject_threshold)) options.metadata["reject_threshold"] = text(config.reject_threshold);
   if (preprocess == ExportedPreprocess::embedded)
     options.frame = preprocess_frame(config, options.dynamic_batch ? Dim::symbol("batch") : Dim(1));
-  return onnx_of(function_of(checkpoint, options.dynamic_batch), path, options);
+  const Function function = function_of(checkpoint, options.dynamic_batch, layout);
+  if (takes_channels_last(function.metadata)) options.metadata[kInputLayout] = function.metadata.at(kInputLayout);
+  return onnx_of(function, path, options);
 }
 
 OnnxExport export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options,
-                             ExportedPreprocess preprocess) {
-  const OnnxExport files = onnx_of(checkpoint, path, options, preprocess);
+                             ExportedPreprocess preprocess, InputLayout layout) {
+  const OnnxExport files = onnx_of(checkpoint, path, options, preprocess, layout);
   write_below_new_folders(path, [&] { files.write(); });
   return files;
 }
 
-void export_function(const Checkpoint& checkpoint, const fs::path& path, bool dynamic) {
-  const Function function = function_of(checkpoint, dynamic);
+void export_function(const Checkpoint& checkpoint, const fs::path& path, bool dynamic, InputLayout layout) {
+  const Function function = function_of(checkpoint, dynamic, layout);
   write_below_new_folders(path, [&] { write_function(function, path); });
+}
+
+void export_state_dict(const Checkpoint& checkpoint, const fs::path& path) {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const Parameter& parameter : named_parameters(checkpoint.model))
+    tensors.emplace_back(parameter.name, parameter.tensor);
+  require(!tensors.empty(), checkpoint.path.string(), ": has no weights with names, so there is no state dict of them");
+  write_below_new_folders(path, [&] { write_pytorch_file(path, tensors); });
 }
 
 }  // namespace neurim

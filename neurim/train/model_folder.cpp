@@ -7,6 +7,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/json.h"
+#include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
 
 namespace neurim {
@@ -111,7 +112,8 @@ void check_arguments(const Json& timm, const ModelConfig& config) {
   };
   if (timm.contains("global_pool")) check("global_pool", timm["global_pool"]);
   const auto arguments = given(timm, "model_args", "an object", Json::object());
-  for (const auto& [name, value] : arguments.items()) check(name, value);
+  for (const auto& [name, value] : arguments.items())
+    check(name, name == "img_size" && value.is_number() ? Json{value, value} : value);
 }
 
 PixelScaling scaling(const Json& pretrained) {
@@ -176,18 +178,51 @@ std::string model_json(const ModelConfig& config) {
   if (config.temperature != 1) own["temperature"] = config.temperature;
   if (!config.source.empty()) own["model_file"] = config.source;
   const bool of_timm = starts_with(config.model, kTimmModels);
-  return Json{{"architecture", of_timm ? config.model.substr(kTimmModels.size()) : config.model},
-              {"num_classes", config.class_names.size()},
-              {"label_names", config.class_names},
-              {"pretrained_cfg",
-               {{"input_size", {p.channels, p.height, p.width}},
-                {"mean", per_channel(p.mean, p.channels)},
-                {"std", per_channel(p.std, p.channels)},
-                {"crop_pct", p.resize == ResizeMode::crop ? p.crop_pct : 1},
-                {"crop_mode", kModes[static_cast<std::size_t>(p.resize)]},
-                {"interpolation", name(p.interpolation)}}},
-              {"neurim", own}}
-      .dump(2, ' ', false, Json::error_handler_t::replace);  // class names may be invalid UTF-8
+  Json json{{"architecture", of_timm ? config.model.substr(kTimmModels.size()) : config.model},
+            {"num_classes", config.class_names.size()},
+            {"label_names", config.class_names},
+            {"pretrained_cfg",
+             {{"input_size", {p.channels, p.height, p.width}},
+              {"mean", per_channel(p.mean, p.channels)},
+              {"std", per_channel(p.std, p.channels)},
+              {"crop_pct", p.resize == ResizeMode::crop ? p.crop_pct : 1},
+              {"crop_mode", kModes[static_cast<std::size_t>(p.resize)]},
+              {"interpolation", name(p.interpolation)}}},
+            {"neurim", own}};
+  if (config.source.empty() && has_one_image_size(config.model))
+    json["model_args"] = {{"img_size", {p.height, p.width}}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);  // class names may be invalid UTF-8
+}
+
+void write_timm_folder(const Checkpoint& checkpoint, const fs::path& folder) {
+  ModelConfig config = checkpoint.config;
+  if (config.class_names.empty())
+    for (std::int64_t i = 0; i < checkpoint.model.num_classes; ++i) config.class_names.push_back(text(i));
+  const Preprocess& p = config.preprocess;
+  const Tensor image = Tensor::full(image_type(p, 1), 0.5);
+  const std::vector<float> ours = checkpoint.model(image).values<float>();
+  const auto held = temporary_folder();
+  save_model(checkpoint.model, *held / "model.safetensors");
+  const StateDict weights = read_state_dict(*held / "model.safetensors");
+  const bool of_zoo = config.source.empty() && !config.sequence;
+  for (const std::string& name : of_zoo ? timm_models_of(checkpoint.model) : std::vector<std::string>()) {
+    const Model model = create_model(name, {.num_classes = std::ssize(config.class_names),
+                                            .in_chans = config.in_chans,
+                                            .image_size = p.height == p.width ? p.height : 0,
+                                            .seed = {}});
+    const LoadReport report = load_model(model, weights, Fit::any);
+    if (report.taken < report.all) continue;
+    const std::vector<float> theirs = model(image).values<float>();
+    const auto same = [](float a, float b) { return std::abs(a - b) <= 1e-3f * (1 + std::abs(a)); };
+    if (!std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), same)) continue;
+    config.model = name;
+    make_folder(folder);
+    save_model(model, folder / "model.safetensors", {{"format", "pt"}});
+    return write_file(folder / "config.json", model_json(config) + '\n');
+  }
+  fail(Fault::usage, config.model,
+       ": timm has no network with these weights that is known here; format=pt writes them "
+       "as a state dict of PyTorch");
 }
 
 bool is_model_folder(const fs::path& path) { return is_there(path / "config.json"); }

@@ -7,6 +7,10 @@ namespace neurim {
 /// The model config as timm's config.json, with the preprocessing under "neurim".
 std::string model_json(const ModelConfig& config);
 
+/// Writes config.json and model.safetensors for timm, with its names of tensors. Throws Error(usage) where timm has no
+/// network with these tensors that gives the same answer, of those that are known here.
+void write_timm_folder(const Checkpoint& checkpoint, const fs::path& folder);
+
 /// Whether the folder has a config.json.
 bool is_model_folder(const fs::path& path);
 

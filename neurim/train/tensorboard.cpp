@@ -15,6 +15,7 @@
 #include <set>
 #include <system_error>
 
+#include "neurim/base/bytes.h"
 #include "neurim/base/error.h"
 #include "neurim/base/tfrecord.h"
 

@@ -18,4 +18,8 @@ bool is_pytorch_file(std::span<const std::byte> file);
 /// tensor may be larger than the file. Throws Error(data) naming the file, and the tensor where it is one's fault.
 StateDict read_pytorch_file(const fs::path& path);
 
+/// Writes a state dict as torch.save does, for torch.load(FILE, weights_only=True), atomically: PyTorch's zip form with
+/// a pickle of protocol 2. Throws Error(usage) above 4 GiB, and for dtypes that its storages have not (u16, u32, u64).
+void write_pytorch_file(const fs::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors);
+
 }  // namespace neurim

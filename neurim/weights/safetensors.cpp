@@ -108,10 +108,14 @@ std::uint64_t checked_bytes(const Type& type, const std::string& where) {
 
 }  // namespace
 
-SafeTensors::SafeTensors(const fs::path& path) : path_(path), file_(path) { read_header(); }
+SafeTensors::SafeTensors(const fs::path& path) : path_(path), file_(path), all_(file_->bytes()) { read_header(); }
+
+SafeTensors::SafeTensors(std::span<const std::byte> bytes, const fs::path& name) : path_(name), all_(bytes) {
+  read_header();
+}
 
 void SafeTensors::read_header() {
-  const std::span<const std::byte> all = file_.bytes();
+  const std::span<const std::byte> all = all_;
   std::uint64_t length = 0;
   if (!all.empty()) std::memcpy(&length, all.data(), std::min(all.size(), kLengthBytes));
   const bool begins_well = all.size() > kLengthBytes && length <= all.size() - kLengthBytes &&
@@ -182,9 +186,9 @@ void SafeTensors::check_header(std::string_view header) {
 
 void SafeTensors::check_data() const {
   if (!has_checksums()) return;
-  std::size_t begin = file_.bytes().size();
+  std::size_t begin = all_.size();
   for (const auto& [name, entry] : entries_) begin = std::min(begin, entry.begin);
-  if (xxh64_hex(file_.bytes().subspan(begin)) != data_sum_) fail_sum(path_, "data");
+  if (xxh64_hex(all_.subspan(begin)) != data_sum_) fail_sum(path_, "data");
 }
 
 std::vector<std::string> SafeTensors::names() const {
@@ -205,7 +209,7 @@ const SafeTensors::Entry& SafeTensors::entry(std::string_view name) const {
 
 std::span<const std::byte> SafeTensors::bytes(std::string_view name) const {
   const Entry& e = entry(name);
-  return file_.bytes().subspan(e.begin, e.end - e.begin);
+  return all_.subspan(e.begin, e.end - e.begin);
 }
 
 Tensor SafeTensors::load(std::string_view name, Device device) const {

@@ -2,6 +2,8 @@
 // no pickles. https://github.com/huggingface/safetensors#format
 #pragma once
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +24,8 @@ using Metadata = std::map<std::string, std::string>;
 class SafeTensors {
  public:
   explicit SafeTensors(const fs::path& path);  ///< throws Error(data)
+  /// The bytes of such a file, which live as long as this; `name` stands for the path in messages.
+  SafeTensors(std::span<const std::byte> bytes, const fs::path& name);
 
   const fs::path& path() const { return path_; }             ///< as constructed
   const Metadata& metadata() const { return metadata_; }     ///< without the checksums
@@ -45,7 +49,8 @@ class SafeTensors {
   void check_header(std::string_view header);
 
   fs::path path_;
-  MappedFile file_;
+  std::optional<MappedFile> file_;  // none: the bytes are the caller's
+  std::span<const std::byte> all_;  // of the file
   Metadata metadata_;
   std::string data_sum_;
   std::map<std::string, Entry, std::less<>> entries_;

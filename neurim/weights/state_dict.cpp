@@ -17,10 +17,9 @@ using Json = nlohmann::json;
 constexpr std::size_t kMostIndex = 100'000'000;  // bytes, as of a safetensors header
 constexpr std::string_view kIndexEnd = ".index.json";
 
-StateDict read_safetensors(const fs::path& path) {
-  const auto file = std::make_shared<const SafeTensors>(path);
+StateDict all_of(const std::shared_ptr<const SafeTensors>& file) {
   file->check_data();
-  StateDict dict{.path = path, .metadata = file->metadata()};
+  StateDict dict{.path = file->path(), .metadata = file->metadata()};
   if (!file->has_checksums() && (dict.metadata.count("neurim") || dict.metadata.count("stamp")))
     dict.notes.push_back(
         "has no checksum, as an earlier version of Neurim wrote it, so damage to its values is not noticed");
@@ -34,7 +33,8 @@ StateDict read_safetensors(const fs::path& path) {
 
 /// One file of either kind.
 StateDict read_weights(const fs::path& path) {
-  return is_pytorch_file(MappedFile(path).bytes()) ? read_pytorch_file(path) : read_safetensors(path);
+  return is_pytorch_file(MappedFile(path).bytes()) ? read_pytorch_file(path)
+                                                   : all_of(std::make_shared<const SafeTensors>(path));
 }
 
 /// {"weight_map": {tensor: file}}, of files beside the index.
@@ -85,6 +85,10 @@ std::vector<std::string> StateDict::names() const {
 StateDict read_state_dict(const fs::path& path) {
   if (ends_with(path.filename().string(), kIndexEnd)) return read_index(path);
   return read_weights(path);
+}
+
+StateDict read_state_dict(std::span<const std::byte> safetensors, const fs::path& name) {
+  return all_of(std::make_shared<const SafeTensors>(safetensors, name));
 }
 
 }  // namespace neurim

@@ -31,5 +31,7 @@ struct StateDict {
 /// Everything but the values is checked, and where the file has a checksum of them these too; throws Error(data) naming
 /// the file and the tensor.
 StateDict read_state_dict(const fs::path& path);
+/// The same of the bytes of a safetensors file, which live as long as the result; `name` stands for the path.
+StateDict read_state_dict(std::span<const std::byte> safetensors, const fs::path& name);
 
 }  // namespace neurim

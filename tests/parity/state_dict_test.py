@@ -133,6 +133,19 @@ class StateDicts(unittest.TestCase):
                 self.assertEqual(found[name].shape, expected.shape, name)
                 np.testing.assert_array_equal(found[name].astype(np.float32), expected, name)
 
+    def test_what_neurim_writes_is_loaded_by_torch(self):
+        for name in ("lenet5", "resnet18"):
+            done = run(NEURIM, "export", name, "format=pt", f"output={self.folder}/{name}.pt")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            only = {"weights_only": True} if int(torch.__version__.split(".")[0]) >= 2 else {}
+            state = torch.load(self.folder / f"{name}.pt", **only)
+            model = torch_models.create(name, 10 if name == "lenet5" else 1000, SIZES[name][0] if name != "lenet5" else 1)
+            model.load_state_dict(state)
+            expected = self.converted(self.folder / f"{name}.pt")
+            self.assertEqual(set(state), set(expected))
+            for key, tensor in state.items():
+                np.testing.assert_array_equal(tensor.float().numpy(), expected[key].astype(np.float32), key)
+
     def test_what_is_more_than_tensors_is_refused(self):
         for name, value in {"model": create("lenet5"), "set": {1, 2}, "complex": torch.zeros(2, dtype=torch.complex64)}.items():
             with self.subTest(name):

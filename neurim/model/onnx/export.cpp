@@ -192,12 +192,21 @@ void OnnxExport::write() const {
   new_model.replace();
 }
 
+bool needs_bf16_opset(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Graph::Node& node) {
+    const std::string_view name = node.op->name();
+    return (starts_with(name, "conv") || name.find("pool") != name.npos) && !node.in.empty() &&
+           graph.values[node.in[0]].type.dtype == DType::bf16;
+  });
+}
+
 OnnxExport onnx_of(const Function& function, const fs::path& path, const OnnxExportOptions& options) {
   const Untraced untraced;
   require(options.dtype == DType::f32 || options.dtype == DType::f16 || options.dtype == DType::bf16,
           "onnx: values are f32, f16 or bf16, not ", options.dtype);
-  require(options.dtype != DType::bf16 || options.opset >= kBf16Opset, "onnx: bf16 needs opset ", kBf16Opset,
-          ", whose convolutions and poolings are the first to take it, not ", options.opset);
+  require(!(options.dtype == DType::bf16 || needs_bf16_opset(function.graph)) || options.opset >= kBf16Opset,
+          "onnx: bf16 needs opset ", kBf16Opset, ", whose convolutions and poolings are the first to take it, not ",
+          options.opset);
   Graph graph = in_onnx_ops(function.graph, options.opset);
   if (options.dtype != DType::f32) graph = computed_in(graph, options.dtype, std::array{DType::f32});
   fold_constants(graph);

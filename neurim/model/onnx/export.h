@@ -29,6 +29,9 @@ struct OnnxFrame {
 
 inline constexpr std::int64_t kBf16Opset = 22;  ///< the first whose convolutions and poolings take bf16
 
+/// Whether convolutions or poolings of the graph read bf16, for which the file needs kBf16Opset.
+bool needs_bf16_opset(const Graph& graph);
+
 /// How a model is written.
 struct OnnxExportOptions {
   /// The version of ONNX's operators, 13 to 23. Runtimes read what is older than they are, so the oldest one

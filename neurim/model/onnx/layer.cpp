@@ -1,6 +1,9 @@
 #include "neurim/model/onnx/layer.h"
 
+#include <array>
+
 #include "neurim/base/error.h"
+#include "neurim/function/image_layout.h"
 #include "neurim/graph/trace.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/clamp.h"
@@ -17,6 +20,15 @@ namespace {
 
 constexpr double kLeast = 1e-37;  // what f32 has of probabilities
 
+/// Whether an input of four axes is of images (N,H,W,C).
+bool takes_channels_last(const OnnxModel& model) {
+  const auto channels = [&](int axis) {
+    const Dim size = (*model.inputs()[0].shape)[axis];
+    return !size.symbolic() && (size == 1 || size == 3 || size == 4);
+  };
+  return neurim::takes_channels_last(model.metadata()) || (channels(3) && !channels(1));
+}
+
 std::string_view ports(std::size_t count) { return count == 1 ? "" : "s"; }
 
 }  // namespace
@@ -32,15 +44,15 @@ Shape image_of(const OnnxModel& model, const Shape& otherwise) {
   if (input.kind != OnnxKind::tensor || !floating || !input.shape || input.shape->rank() != 4)
     fail(Fault::data, "takes ", input,
          ", and a classifier takes floating images (N,C,H,W); `neurim run` runs such models");
-  Shape image;
-  for (int axis = 1; axis < 4; ++axis) {
-    const Dim size = (*input.shape)[axis];
-    image.push_back(size.symbolic() ? otherwise[axis - 1] : size);
-  }
+  Shape image = otherwise;
+  const std::array<int, 3> axes = takes_channels_last(model) ? std::array{3, 1, 2} : std::array{1, 2, 3};
+  for (int i = 0; i < 3; ++i)
+    if (const Dim size = (*input.shape)[axes[static_cast<std::size_t>(i)]]; !size.symbolic()) image[i] = size;
   return image;
 }
 
-OnnxLayer::OnnxLayer(OnnxModel model, const Shape& image) : model_(std::move(model)), weights_(model_.weights()) {
+OnnxLayer::OnnxLayer(OnnxModel model, const Shape& image)
+    : model_(std::move(model)), weights_(model_.weights()), channels_last_(takes_channels_last(model_)) {
   const Dim group = (*model_.inputs()[0].shape)[0];
   if (!group.symbolic()) group_ = group;
   const Untraced untraced;
@@ -76,7 +88,8 @@ Tensor OnnxLayer::output(const Tensor& x) const {
       parts.push_back(output(slice(x, {first}, {first + group_}, {0})));
     return concat(parts, 0);
   }
-  const Tensor y = cast(model_(Tensors{cast(x, dtype_of(model_.inputs()[0].element))}, weights_)[0], DType::f32);
+  const Tensor given = cast(channels_last_ ? channels_last(x) : x, dtype_of(model_.inputs()[0].element));
+  const Tensor y = cast(model_(Tensors{given}, weights_)[0], DType::f32);
   const int rank = y.rank();
   bool scores = rank >= 2 && y.size(0) == x.size(0);
   for (int axis = 2; scores && axis < rank; ++axis) scores = y.size(axis) == 1;

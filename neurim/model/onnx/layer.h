@@ -8,10 +8,10 @@ namespace neurim {
 /// What the values of a classifier's output are.
 enum class OnnxScores : std::uint8_t { logits, softmax, sigmoid };
 
-/// A classifier of an ONNX file as a layer: one input x(N,C,H,W), cast to the element type of the file, and one output
-/// of classes for each image, which becomes (N,classes) logits: of probabilities their logarithms. A file that takes a
-/// fixed number of images takes others in groups of that number. Of a model that was read for training its weights are
-/// the parts, under their names.
+/// A classifier of an ONNX file as a layer: one input x(N,C,H,W), which is turned where the file takes (N,H,W,C), cast
+/// to the element type of the file, and one output of classes for each image, which becomes (N,classes) logits: of
+/// probabilities their logarithms. A file that takes a fixed number of images takes others in groups of that number. Of
+/// a model that was read for training its weights are the parts, under their names.
 class OnnxLayer {
  public:
   /// Traces the model once for one image (C,H,W). Throws Error(data) for a model that is no such classifier or that has
@@ -33,10 +33,12 @@ class OnnxLayer {
   std::int64_t group_ = 0;  // the number of images that the file takes; 0: any
   std::int64_t classes_ = 0;
   OnnxScores scores_ = OnnxScores::logits;
+  bool channels_last_;  // the file takes (N,H,W,C)
 };
 
 /// The size of the images that the file describes, (C,H,W); sizes that it leaves open are those of `otherwise`. Throws
-/// Error(data) where it takes something else than floating images (N,C,H,W).
+/// Error(data) where it takes something else than floating images (N,C,H,W), or (N,H,W,C) as its metadata say or as the
+/// last of its sizes alone can be the channels, 1, 3 or 4.
 Shape image_of(const OnnxModel& model, const Shape& otherwise);
 
 }  // namespace neurim

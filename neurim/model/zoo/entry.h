@@ -16,8 +16,9 @@ namespace neurim::zoo {
 /// What may differ between two models of one name.
 struct Options {
   std::int64_t classes, in_chans;
-  double dropout;    ///< of the classifier, or where the family has it
-  double drop_path;  ///< of the residual branches: see ModelOptions
+  double dropout;           ///< of the classifier, or where the family has it
+  double drop_path;         ///< of the residual branches: see ModelOptions
+  std::int64_t image_size;  ///< height and width, in pixels
 };
 
 struct Entry {
@@ -26,7 +27,8 @@ struct Entry {
   std::int64_t image_size = 224, classes = 1000;
   double dropout = 0, drop_path = 0;  ///< the published rates; 0: the model has no place for it
   std::vector<double> mean{0.485, 0.456, 0.406}, std{0.229, 0.224, 0.225};  ///< ImageNet's
-  bool of_timm = false;  ///< torchvision has none of the name, timm has
+  std::int64_t patch = 0;  ///< its weights are for images of one size, which is a multiple of this; 0: for any size
+  bool of_timm = false;    ///< torchvision has none of the name, timm has
   std::function<Renames()> other_names =
       {};  ///< what the other library, mostly timm, calls the tensors, where it differs
   std::function<Renames()> older_names = {};  ///< of tensors in files that the same library published before

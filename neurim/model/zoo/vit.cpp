@@ -2,8 +2,7 @@
 // torchvision have them; and Touvron et al., "Training data-efficient image transformers", ICML'21 (DeiT
 // without distillation), whose networks are timm's of the same sizes.
 //
-// Their position embeddings are learnt for one image size. Images of another size are refused: interpolated
-// embeddings would be other weights than the published ones.
+// Their position embeddings are learnt for one image size, which may be chosen when the model is built.
 #include <cmath>
 
 #include "neurim/base/error.h"
@@ -24,19 +23,23 @@ namespace neurim::zoo {
 
 namespace {
 
-constexpr std::int64_t kSide = 224;
 constexpr double kEps = 1e-6;  // of all norms
 
 struct Design {
   std::int64_t patch, width, depth, heads;
 };
 
-std::int64_t tokens_of(const Design& d) { return (kSide / d.patch) * (kSide / d.patch) + 1; }
+/// The patches of an image and the class token.
+std::int64_t tokens_of(const Design& d, const Options& o) {
+  const std::int64_t side = o.image_size / d.patch;
+  return side * side + 1;
+}
 
-/// x(N,C,224,224) -> (N,tokens,width): the class token, then the patches row by row, with their positions.
-Tensor embedded(const Tensor& x, const nn::Conv2d& patches, const Tensor& class_token, const Tensor& positions) {
-  require(x.rank() == 4 && x.size(2) == kSide && x.size(3) == kSide, "vision transformer: takes images (N,C,", kSide,
-          ",", kSide, "), to which its position embeddings are tied, got ", x.shape());
+/// x(N,C,side,side) -> (N,tokens,width): the class token, then the patches row by row, with their positions.
+Tensor embedded(const Tensor& x, const nn::Conv2d& patches, const Tensor& class_token, const Tensor& positions,
+                std::int64_t side) {
+  require(x.rank() == 4 && x.size(2) == side && x.size(3) == side, "vision transformer: takes images (N,C,", side, ",",
+          side, "), to which its position embeddings are tied, got ", x.shape());
   const Tensor rows = transpose(flatten(patches(x), 2), {0, 2, 1});
   const Tensor first = broadcast_to(class_token, {x.size(0), 1, rows.size(2)});
   return concat({first, rows}, 1) + positions;
@@ -52,7 +55,8 @@ nn::Init narrow_normal(const Shape&) { return nn::trunc_normal(0, 0.02); }
 struct TimmViT {
   TimmViT(const Design& d, const Options& o)
       : cls_token(nn::parameter({1, 1, d.width}, class_init())),
-        pos_embed(nn::parameter({1, tokens_of(d), d.width}, narrow_normal({}))),
+        pos_embed(nn::parameter({1, tokens_of(d, o), d.width}, narrow_normal({}))),
+        side(o.image_size),
         proj(o.in_chans, d.width, {.kernel = d.patch, .stride = d.patch}),
         norm({d.width}, {.eps = kEps}),
         head(d.width, o.classes, {.init = narrow_normal, .bias_init = nn::zeros}) {
@@ -67,12 +71,13 @@ struct TimmViT {
     p("patch_embed.proj", proj)("blocks", blocks)("norm", norm)("head", head);
   }
   Tensor operator()(const Tensor& x) const {
-    Tensor y = embedded(x, proj, cls_token, pos_embed);
+    Tensor y = embedded(x, proj, cls_token, pos_embed, side);
     for (const nn::ViTBlock& block : blocks) y = block(y);
     return head(norm(class_row(y)));
   }
 
   Tensor cls_token, pos_embed;
+  std::int64_t side;  // of images
   nn::Conv2d proj;
   std::vector<nn::ViTBlock> blocks;
   nn::LayerNorm norm;
@@ -108,8 +113,8 @@ struct EncoderBlock {
 };
 
 struct Encoder {
-  explicit Encoder(const Design& d)
-      : pos_embedding(nn::parameter({1, tokens_of(d), d.width}, positions_init())), ln({d.width}, {.eps = kEps}) {
+  Encoder(const Design& d, const Options& o)
+      : pos_embedding(nn::parameter({1, tokens_of(d, o), d.width}, positions_init())), ln({d.width}, {.eps = kEps}) {
     for (std::int64_t i = 0; i < d.depth; ++i) layers.emplace_back(d);
   }
 
@@ -130,7 +135,8 @@ struct TorchvisionViT {
       : class_token(nn::parameter({1, 1, d.width}, nn::constant(0))),
         conv_proj(o.in_chans, d.width,
                   {.kernel = d.patch, .stride = d.patch, .init = patches_init, .bias_init = nn::zeros}),
-        encoder(d),
+        encoder(d, o),
+        side(o.image_size),
         head(d.width, o.classes, {.init = nn::zeros, .bias_init = nn::zeros}) {}
 
   static nn::Init patches_init(const Shape& weight) {
@@ -141,7 +147,7 @@ struct TorchvisionViT {
     p("heads.head", head);
   }
   Tensor operator()(const Tensor& x) const {
-    Tensor y = embedded(x, conv_proj, class_token, encoder.pos_embedding);
+    Tensor y = embedded(x, conv_proj, class_token, encoder.pos_embedding, side);
     for (const EncoderBlock& layer : encoder.layers) y = layer(y);
     return head(encoder.ln(class_row(y)));
   }
@@ -149,6 +155,7 @@ struct TorchvisionViT {
   Tensor class_token;
   nn::Conv2d conv_proj;
   Encoder encoder;
+  std::int64_t side;  // of images
   nn::Linear head;
 };
 
@@ -186,6 +193,7 @@ Renames older_names(const Design& d) {
 Entry torchvision_vit(std::string name, const Design& design) {
   return {.name = std::move(name),
           .build = [=](const Options& o) { return TorchvisionViT(design, o); },
+          .patch = design.patch,
           .other_names = [=] { return timm_names(design); },
           .older_names = [=] { return older_names(design); }};
 }
@@ -194,6 +202,7 @@ Entry torchvision_vit(std::string name, const Design& design) {
 Entry timm_vit(std::string name, const Design& design) {
   return {.name = std::move(name),
           .build = [=](const Options& o) { return TimmViT(design, o); },
+          .patch = design.patch,
           .of_timm = true,
           .other_names = [=] { return reversed(timm_names(design)); }};
 }
