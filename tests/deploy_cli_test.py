@@ -93,10 +93,18 @@ class Deploy(TrainedRun):
         same = [json.loads(neurim("val", model, f"data={self.root}/data", f"project={self.root}/val", *more, "--json").stdout.splitlines()[-1])
                 for model, more in ((self.folder, []), (weights, ["arch=lenet5", "classes=bright,dark,middle"]))]
         self.assertEqual(same[0]["top1"], same[1]["top1"])
+        quantized = self.root / "quantized.neurim"
+        self.assertEqual(neurim("quantize", self.folder, "max_drop=100", "keep=f3", f"output={quantized}").returncode, 0)
+        for form in ("pt", "timm"):
+            run = neurim("export", quantized, f"format={form}", f"output={self.root}/never")
+            self.assertEqual((run.returncode, "is a function" in run.stderr, (self.root / "never").exists()), (2, True, False), run)
+        run = neurim("export", self.folder, "format=timm", f"output={self.root}/timm", "--dry-run")
+        self.assertEqual(run.returncode, 2, run)
         run = neurim("export", self.folder, "format=timm", f"output={self.root}/timm")
         self.assertEqual((run.returncode, "timm has no network" in run.stderr, (self.root / "timm").exists()), (2, True, False), run)
-        run = neurim("export", "mobilenet_v2", "imgsz=64", "format=timm", f"output={self.root}/timm")
-        self.assertEqual(run.returncode, 0, run)
+        for _ in range(2):  # a folder that is there is written anew
+            run = neurim("export", "mobilenet_v2", "imgsz=64", "format=timm", f"output={self.root}/timm")
+            self.assertEqual((run.returncode, "weights are drawn" in run.stdout), (0, True), run)
         config = json.loads((self.root / "timm" / "config.json").read_text())
         self.assertEqual((config["architecture"], config["num_classes"]), ("mobilenetv2_100", 1000))
         run = neurim("info", self.root / "timm")
@@ -105,6 +113,11 @@ class Deploy(TrainedRun):
         self.assertEqual(vit.returncode, 0, vit)
         self.assertEqual(json.loads((self.root / "vit" / "config.json").read_text())["model_args"], {"img_size": [32, 32]})
         self.assertEqual(neurim("info", self.root / "vit").returncode, 0)
+        self.assertEqual(neurim("export", "vit_tiny", "imgsz=32", "format=timm", f"output={self.root}/vit").returncode, 0)
+        vit = neurim("info", self.root / "vit" / "model.safetensors", "arch=vit_tiny")
+        self.assertEqual((vit.returncode, "f32(1,3,32,32)" in vit.stdout), (0, True), vit)
+        run = neurim("export", "timm/swin_tiny_patch4_window7_224", "imgsz=64", "format=timm", f"output={self.root}/swin")
+        self.assertEqual((run.returncode, "timm has no network" in run.stderr), (2, True), run)
         if "NEURIM_PEERS" in os.environ:
             for folder in ("timm", "vit"):
                 loads = f"import timm; print(timm.create_model('local-dir:{self.root}/{folder}', pretrained=True).num_classes)"

@@ -12,6 +12,7 @@
 #include "neurim/compile/plan.h"
 #include "neurim/infer/session.h"
 #include "neurim/model/onnx/export.h"
+#include "neurim/model/onnx/layer.h"
 #include "neurim/model/onnx/model.h"
 #include "neurim/model/onnx/narrow.h"
 #include "onnx/onnx-data.pb.h"
@@ -95,6 +96,37 @@ TEST(OnnxModel, RunsPlannedAndAtOnce) {
   EXPECT_EQ(session.run(Tensors{kRow})[0].values<double>(), (std::vector<double>{0, 2}));
   EXPECT_EQ(session.eager_because({kRow.type()}), "");
   EXPECT_EQ(text(session.inputs()[0]), "f32(n,2)");
+}
+
+TEST(OnnxModel, ImagesMayHaveTheirChannelsLast) {
+  const auto of = [](const Shape& sizes, const std::map<std::string, std::string>& metadata = {}) {
+    Builder builder = one_node("Relu");
+    auto* shape = builder.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+    shape->clear_dim();
+    builder.graph().mutable_output(0)->mutable_type()->mutable_tensor_type()->clear_shape();
+    for (const Dim& size : sizes)
+      size.symbolic() ? shape->add_dim()->set_dim_param(text(size)) : shape->add_dim()->set_dim_value(size);
+    for (const auto& [key, value] : metadata) {
+      auto* entry = builder.proto.add_metadata_props();
+      entry->set_key(key), entry->set_value(value);
+    }
+    return builder.model();
+  };
+  const Dim n = Dim::symbol("n"), h = Dim::symbol("h"), w = Dim::symbol("w");
+  for (const Shape& last : std::vector<Shape>{{n, 28, 28, 1}, {n, 224, 224, 3}, {n, h, w, 3}, {1, 32, w, 4}})
+    EXPECT_TRUE(takes_channels_last(of(last))) << last;
+  for (const Shape& first : std::vector<Shape>{
+           {n, 1, 28, 28}, {n, 3, h, w}, {n, 3, 4, 3}, {n, 4, 4, 3}, {n, 2, 64, 1}, {n, h, h, w}, {n, 3}})
+    EXPECT_FALSE(takes_channels_last(of(first))) << first;
+  EXPECT_FALSE(takes_channels_last(of({n, 28, 28, 1}, {{"preprocess", "{}"}})));
+  EXPECT_TRUE(takes_channels_last(of({n, 2, 64, 1}, {{"preprocess", "{}"}, {"input_layout", "nhwc"}})));
+  EXPECT_EQ(image_of(of({n, 28, 20, 3}), {3, 224, 224}), (Shape{3, 28, 20}));
+
+  const Tensor x = Tensor::from({1, 8, 8, 3}, std::vector<float>(192, -1));
+  const InferenceSession session(of({n, 3, 8, 8}), {}, 4, InputLayout::nhwc);
+  EXPECT_EQ(text(session.inputs()[0]), "f32(n,8,8,3)");
+  EXPECT_EQ(session.run(Tensors{x})[0].shape(), (Shape{1, 3, 8, 8}));
+  EXPECT_EQ(message_of([&] { session.run(Tensors{kRow}); }), "input 0 is f32(1,2); it is images (N,H,W,C)");
 }
 
 TEST(OnnxModel, ThreadsShareASession) {

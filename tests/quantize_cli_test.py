@@ -15,6 +15,21 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
+class Transformer(unittest.TestCase):
+    def test_vision_transformers_too(self):
+        with tempfile.TemporaryDirectory() as home:
+            levels(Path(home, "data"))
+            run = neurim("train", f"data={home}/data", "model=vit_tiny", "imgsz=32", "epochs=1", "batch=16", f"project={home}/runs")
+            self.assertEqual(run.returncode, 0, run)
+            made = neurim("quantize", f"{home}/runs/train", "max_drop=100", "method=minmax", "--json")
+            self.assertEqual(made.returncode, 0, made)
+            summary = json.loads(made.stdout.splitlines()[-1])
+            rows = rows_of(summary["layers"])
+            self.assertEqual((len(rows), {row["precision"] for row in rows}), (2 + 4 * 12, {"int8"}))
+            val = neurim("val", summary["model"], f"data={home}/data", f"project={home}/val", "--json")
+            self.assertEqual(json.loads(val.stdout.splitlines()[-1])["top1"], summary["top1"])
+
+
 class Quantize(TrainedRun):
     @classmethod
     def setUpClass(cls):
@@ -103,13 +118,18 @@ class Quantize(TrainedRun):
         self.assertEqual((stored["c2.weight"]["dtype"], stored["f3.weight"]["dtype"]), ("I8", "F32"))
 
     def test_the_other_layers_in_16_bits(self):
-        for name in ("bf16", "f16"):
+        errors = []
+        for name in ("f32", "bf16", "f16"):
             out, summary = self.quantized(name, f"others={name}", "keep=c1,f3", "max_drop=100", "method=minmax", "equalize=false")
-            self.assertEqual({row["layer"] for row in rows_of(summary["layers"]) if row["precision"] == name}, {"c1", "f3"})
+            rows = rows_of(summary["layers"])
+            self.assertEqual({row["layer"] for row in rows if row["precision"] == name}, {"c1", "f3"})
+            errors.append([row["logit_error"] for row in rows])
             val = neurim("val", out, f"project={self.root}/val", "--json")
             self.assertEqual(json.loads(val.stdout.splitlines()[-1])["top1"], summary["top1"])
             export = neurim("export", out, f"output={self.root}/{name}.onnx")
             self.assertEqual(export.returncode, 0, export)
+        self.assertEqual(errors[0], errors[1])  # of each layer alone, beside others in f32
+        self.assertEqual(errors[0], errors[2])
         old = neurim("export", self.root / "bf16.neurim", f"output={self.root}/old.onnx", "opset=17")
         self.assertEqual((old.returncode, "bf16 needs opset 22" in old.stderr), (2, True), old)
 

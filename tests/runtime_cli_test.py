@@ -20,7 +20,7 @@ F32, U8 = 1, 11
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("most_plans", ctypes.c_uint32), ("nhwc", ctypes.c_uint32)]
+    _fields_ = [("size", ctypes.c_size_t), ("most_plans", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("nhwc", ctypes.c_uint32)]
 
 
 class Port(ctypes.Structure):
@@ -201,7 +201,7 @@ class Calls(Exported):
         for file, nhwc in ((path, 0), (path, 1), (turned, 0), (turned, 1)):
             session, port = ctypes.c_void_p(), Port()
             content = ctypes.create_string_buffer(file.read_bytes())
-            options = Options(ctypes.sizeof(Options), 0, nhwc)
+            options = Options(ctypes.sizeof(Options), 0, 0, nhwc)
             size = ctypes.c_size_t(len(content) - 1)
             self.assertEqual(self.rt.neurim_open_bytes(content, size, ctypes.byref(options), ctypes.byref(session)), OK, self.said())
             ctypes.memset(content, 0, len(content))  # which the session does not need any more
@@ -219,6 +219,13 @@ class Calls(Exported):
         for answer in answers[1:]:
             for a, b in zip(answers[0], answer):
                 self.assertAlmostEqual(a, b, delta=1e-4)
+        # The options of a program that was built before there was nhwc, with whatever in their padding.
+        old = Options(16, 2, 0xA5A5A5A5, 1)
+        session, port = ctypes.c_void_p(), Port()
+        self.assertEqual(self.rt.neurim_open(str(path).encode(), ctypes.byref(old), ctypes.byref(session)), OK, self.said())
+        self.rt.neurim_input(session, ctypes.c_size_t(0), ctypes.byref(port))
+        self.assertEqual(list(port.sizes[1:4]), [3, 32, 32])
+        self.rt.neurim_close(session)
         session = ctypes.c_void_p()
         self.assertEqual(self.rt.neurim_open_bytes(b"{}", ctypes.c_size_t(2), None, ctypes.byref(session)), DATA)
         self.assertIn("only 2 bytes", self.said())

@@ -170,8 +170,8 @@ void ZipWriter::add(std::string_view name, std::string_view data, std::size_t al
   constexpr std::uint64_t kLocal = 30, kMost = (std::uint64_t{1} << 32) - (1 << 20);
   constexpr std::uint16_t kPadding = 0x4246;  // the extra field that PyTorch pads with, "FB"
   const std::uint64_t at = bytes_.size();
-  require(data.size() < kMost && at + directory_.size() + data.size() < kMost && members_ < kMostMembers,
-          "zip: the archive would be larger than 4 GiB");
+  require(data.size() < kMost && at + directory_.size() + data.size() < kMost && members_ + 2 < kMostMembers,
+          "zip: the archive would be larger than 4 GiB or have more than 65,534 members");
   // An extra field has 4 bytes at least.
   const std::uint64_t plain = at + kLocal + name.size();
   const std::uint64_t extra = plain % alignment == 0 ? 0 : 4 + (2 * alignment - (plain + 4) % alignment) % alignment;

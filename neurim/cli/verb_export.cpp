@@ -102,7 +102,9 @@ void check_options(const CommandLine& line, const ExportFormat& format, const st
   for (const auto& [name, formats] : of_some)
     require(!line.given(name) || std::find(formats.begin(), formats.end(), format.name) != formats.end(), name,
             ": is for format=", join(formats, " and format="));
-  if (format.name == "triton") return;
+  for (const char* name : {"resize", "crop_pct", "interpolation", "decode", "imgsz"})
+    require(format.name != "pt" || !line.given(name), name, ": is of images, and format=pt writes weights alone");
+  if (format.name == "triton" || format.name == "timm") return;
   if (!output.empty() && (is_there(output) || !fs::path(output).has_filename())) check_can_write(output);
 }
 
@@ -187,10 +189,19 @@ struct ExportOptions {
 /// format=pt and format=timm.
 int export_weights(const Checkpoint& checkpoint, const ExportOptions& o, const CommandLine& line, Console& console) {
   const fs::path path = o.format.path(checkpoint);
-  check_no_input(path, files_of_model(o.model, checkpoint));
-  if (line.dry_run()) return line.end_dry_run(console, text("write ", path.string()), {{"path", path.string()}});
   const bool folder = o.format.name == "timm";
-  folder ? write_timm_folder(checkpoint, path) : export_state_dict(checkpoint, path);
+  for (const fs::path& file :
+       folder ? std::vector{path / "model.safetensors", path / "config.json"} : std::vector{path})
+    check_no_input(file, files_of_model(o.model, checkpoint));
+  std::optional<Model> model;
+  if (folder) model = timm_model_of(checkpoint);
+  check_has_state_dict(checkpoint);
+  if (checkpoint.path.empty()) console.print(drawn_weights_note(checkpoint));
+  if (line.dry_run()) {
+    check_can_make(folder ? path : fs::absolute(path).parent_path());
+    return line.end_dry_run(console, text("write ", path.string()), {{"path", path.string()}});
+  }
+  model ? write_timm_folder(*model, checkpoint.config, path) : export_state_dict(checkpoint, path);
   const auto bytes = fs::file_size(folder ? path / "model.safetensors" : path);
   console.print(text("Saved ", path.string(), " (", thousands(static_cast<std::int64_t>(bytes >> 10)),
                      " KiB): ", folder ? "timm.create_model('local-dir:" : "torch.load('", path.string(),

@@ -97,8 +97,13 @@ Graph fold(const Graph& graph) {
   std::map<std::tuple<std::string, std::string, std::vector<std::pair<const void*, int>>>, Tensors> seen;
   Numbers numbers;
   const std::set<int> kept = byte_factors(graph);
+  const auto sized = [&](int value) {
+    const Shape& shape = graph.values[value].type.shape;
+    return std::none_of(shape.begin(), shape.end(), [](const Dim& size) { return size.symbolic(); });
+  };
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
-    if (!in.empty() && std::all_of(in.begin(), in.end(), constant) && !kept.count(node.out[0])) {
+    if (!in.empty() && std::all_of(in.begin(), in.end(), constant) && !kept.count(node.out[0]) &&
+        std::all_of(node.out.begin(), node.out.end(), sized)) {
       const Untraced untraced;
       return shared_constants(text(node.op->name(), attributes(*node.op)), in,
                               [&] { return neurim::apply(node.op, in); });

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "neurim/base/error.h"
+#include "neurim/model/onnx/layer.h"
 #include "neurim/model/state.h"
 #include "neurim/train/onnx_checkpoint.h"
 
@@ -180,18 +181,13 @@ InferenceSession::InferenceSession(const Checkpoint& checkpoint, const PlanOptio
 
 InferenceSession InferenceSession::open(const fs::path& path, const PlanOptions& options, std::size_t most_plans,
                                         InputLayout layout) {
-  const auto check_layout = [&](bool turned) {
-    require(layout == InputLayout::model || !turned, "input_layout: ", path.string(),
-            " takes images (N,H,W,C) already; leave input_layout out");
-  };
   if (!is_onnx_file(path)) {
     const Checkpoint checkpoint = load_checkpoint(path);
-    check_layout(checkpoint.layout == InputLayout::nhwc);
     return InferenceSession(checkpoint, options, most_plans, std::max(layout, checkpoint.layout));
   }
   const OnnxModel network = OnnxModel::open(path, {.part = OnnxPart::network});
-  const bool of_pixels = network.metadata().count(std::string(kOnnxPixels)) > 0;
-  check_layout(of_pixels || takes_channels_last(network.metadata()));
+  const bool of_pixels = network.metadata().count(std::string(kOnnxPixels)) > 0;  // u8 (N,H,W,C)
+  if (of_pixels || takes_channels_last(network)) layout = InputLayout::model;
   InferenceSession session(network, options, most_plans, layout);
   if (!of_pixels) return session;
   PlanOptions exact = options;

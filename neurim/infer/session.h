@@ -26,7 +26,8 @@ class InferenceSession {
   /// The same of a model with one input, on the device where it lies.
   explicit InferenceSession(const Checkpoint& checkpoint, const PlanOptions& options = {}, std::size_t most_plans = 16,
                             InputLayout layout = InputLayout::model);
-  /// Opens a file or a run by its name: *.onnx, else what load_checkpoint opens.
+  /// Opens a file or a run by its name: *.onnx, else what load_checkpoint opens. A file that takes images (N,H,W,C)
+  /// already is given them with either layout.
   static InferenceSession open(const fs::path& path, const PlanOptions& options = {}, std::size_t most_plans = 16,
                                InputLayout layout = InputLayout::model);
 

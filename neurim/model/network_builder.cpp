@@ -103,7 +103,8 @@ Tensor multiply(const Tensors& x) {
 /// A network of the zoo with drawn weights, whose tensors take the names of the whole one.
 nn::Layer zoo_network(const std::string& name, const Type& x, OptionReader& options) {
   require(x.shape.rank() == 4, "takes x(N,C,H,W), got ", x.shape);
-  ModelOptions wanted{.in_chans = x.shape[1], .seed = {}};
+  const bool square = !x.shape[2].symbolic() && x.shape[2] == x.shape[3];
+  ModelOptions wanted{.in_chans = x.shape[1], .image_size = square ? std::int64_t{x.shape[2]} : 0, .seed = {}};
   options("num_classes", wanted.num_classes);
   options.check_all_known();
   Model model = create_model(name, wanted);

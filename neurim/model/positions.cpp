@@ -43,6 +43,19 @@ std::vector<double> resampled(const std::vector<double>& x, std::int64_t outer, 
 
 bool are_positions(const Shape& shape) { return shape.rank() == 3 && shape[0] == 1 && side_of(shape[1] - 1) > 0; }
 
+std::int64_t image_size_of(const Model& model, const StateDict& weights) {
+  for (const Parameter& parameter : named_parameters(model)) {
+    const Shape own = parameter.tensor.shape();
+    if (!are_positions(own)) continue;
+    for (const auto& [name, entry] : weights.entries) {
+      const Shape& theirs = entry.type.shape;
+      if (are_positions(theirs) && theirs[2] == own[2])
+        return side_of(theirs[1] - 1) * (model.image_size / side_of(own[1] - 1));
+    }
+  }
+  return 0;
+}
+
 std::vector<float> resampled_positions(const Tensor& positions, std::int64_t tokens) {
   const std::int64_t from = side_of(positions.size(1) - 1), to = side_of(tokens - 1), width = positions.size(2);
   const std::vector<double> x = positions.values<double>();

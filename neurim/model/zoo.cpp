@@ -120,6 +120,9 @@ std::vector<std::string> timm_models_of(const Model& model) {
   const auto shapes_of = [](const Model& of, bool renamed) {
     std::map<std::string, Shape> shapes;
     for (const Parameter& p : named_parameters(of)) {
+      const bool computed = std::any_of(of.computed.begin(), of.computed.end(),
+                                        [&](const auto& one) { return ends_with(p.name, one.first); });
+      if (computed) continue;
       const auto other = of.other_names.find(p.name);
       shapes[renamed && other != of.other_names.end() ? other->second : p.name] = p.tensor.shape();
     }

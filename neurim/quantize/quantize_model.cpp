@@ -148,9 +148,13 @@ class Quantizer {
     return any && 100 * (result_.before - accuracy(bytes)) <= o_.max_drop + 1e-9;
   }
 
-  Function built(const Source& from, const std::vector<bool>& bytes, RangeMethod method) const {
+  /// `others`: unset: as asked for.
+  Function built(const Source& from, const std::vector<bool>& bytes, RangeMethod method,
+                 std::optional<DType> others = {}) const {
     if (o_.weights_only != 0) return weights_quantized(from.model, o_.weights_only, o_.group, bytes, o_.qat_epochs > 0);
-    return quantized(from.model, from.statistics, bytes, byte_options(method));
+    ByteOptions how = byte_options(method);
+    how.others = others.value_or(how.others);
+    return quantized(from.model, from.statistics, bytes, how);
   }
 
   /// Reads images, and finds or measures what layers read.
@@ -227,7 +231,9 @@ class Quantizer {
     for (std::size_t i = 0; i < layers().size(); ++i) {
       std::vector<bool> one(layers().size());
       one[i] = true;
-      const double error = open[i] ? relative_error(exact, answers_of(built(source(), one, result_.method), few)) : 0;
+      const double error = open[i] ? relative_error(exact,
+                                                    answers_of(built(source(), one, result_.method, DType::f32), few))
+                                   : 0;
       result_.layers.push_back({layers()[i].name, false, layers()[i].multiply_adds, error, {}, {}});
     }
   }

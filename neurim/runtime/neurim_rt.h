@@ -61,6 +61,7 @@ typedef struct neurim_session neurim_session;
 typedef struct neurim_options {
   size_t size;         /* of this struct, by which the library tells its version */
   uint32_t most_plans; /* signatures of inputs whose plans are kept; 0: 16 */
+  uint32_t reserved;   /* 0 */
   uint32_t nhwc;       /* not 0: inputs N x C x H x W of the model are given to neurim_run as N x H x W x C */
 } neurim_options;
 

@@ -10,6 +10,7 @@
 #include "neurim/base/writable.h"
 #include "neurim/model/function_model.h"
 #include "neurim/model/model_file.h"
+#include "neurim/model/positions.h"
 #include "neurim/model/recurrent_models.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
@@ -152,12 +153,18 @@ StateDict read_weights_of_run(const fs::path& file) {
 
 /// The config of plain weights of the model `arch`. Its classes are named by their numbers.
 ModelConfig config_of_weights(const StateDict& weights, const std::string& arch) {
+  std::int64_t size = 0;  // of images
   const auto built = [&](std::int64_t classes, std::int64_t channels) {
     if (is_model_file(arch))
       return ModelFile(read_text(arch), arch).build({.num_classes = classes, .in_chans = channels, .seed = {}});
-    return create_model(arch, {.num_classes = classes, .in_chans = channels, .seed = {}});
+    return create_model(arch, {.num_classes = classes, .in_chans = channels, .image_size = size, .seed = {}});
   };
-  const auto [classes, channels] = naming([] { return "arch"; }, [&] { return ends_of(built(0, 0), weights); });
+  const auto [classes, channels] = naming([] { return "arch"; },
+                                          [&] {
+                                            const Model published = built(0, 0);
+                                            size = image_size_of(published, weights);
+                                            return ends_of(published, weights);
+                                          });
   const Model model = built(classes, channels);
   ModelConfig config{
       .model = model.name, .in_chans = model.in_chans, .preprocess = usual_preprocess(model), .source = model.source};
@@ -361,7 +368,8 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
     return {.path = file,
             .config = *weights.config,
             .model = std::move(model),
-            .layout = takes_channels_last(function.metadata) ? InputLayout::nhwc : InputLayout::model};
+            .layout = takes_channels_last(function.metadata) ? InputLayout::nhwc : InputLayout::model,
+            .of_function = true};
   }
   Model model = model_of(*weights.config, file);
   model.temperature = weights.config->temperature;

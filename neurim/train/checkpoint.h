@@ -82,6 +82,7 @@ struct Checkpoint {
   Model model;                              ///< with its weights
   std::vector<std::string> notes = {};      ///< choices made among several files, a line each
   InputLayout layout = InputLayout::model;  ///< of the images that the file's function takes; the model's are (N,C,H,W)
+  bool of_function = false;                 ///< the file is one of a function
 };
 /// Loads what open_weights opens. `arch`: the model, a known name or a model file, for weights without metadata;
 /// classes and channels follow from the weights. Throws Error(data) if the model is not given or not known, and

@@ -6,6 +6,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/json.h"
 #include "neurim/model/state.h"
+#include "neurim/train/model_folder.h"
 #include "neurim/train/onnx_preprocess.h"
 #include "neurim/weights/pytorch_file.h"
 
@@ -91,10 +92,10 @@ void export_function(const Checkpoint& checkpoint, const fs::path& path, bool dy
 }
 
 void export_state_dict(const Checkpoint& checkpoint, const fs::path& path) {
+  check_has_state_dict(checkpoint);
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const Parameter& parameter : named_parameters(checkpoint.model))
     tensors.emplace_back(parameter.name, parameter.tensor);
-  require(!tensors.empty(), checkpoint.path.string(), ": has no weights with names, so there is no state dict of them");
   write_below_new_folders(path, [&] { write_pytorch_file(path, tensors); });
 }
 

@@ -28,8 +28,8 @@ OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExpor
 OnnxExport export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options = {},
                              ExportedPreprocess preprocess = ExportedPreprocess::external,
                              InputLayout layout = InputLayout::model);
-/// Writes the weights as PyTorch's state dict, under the model's own names. Throws Error(usage) for a model that has
-/// none, as one of an ONNX file has.
+/// Writes the weights as PyTorch's state dict, under the model's own names. Throws Error(usage) for a model of a
+/// function or an ONNX file.
 void export_state_dict(const Checkpoint& checkpoint, const fs::path& path);
 /// The same of a function file.
 void export_function(const Checkpoint& checkpoint, const fs::path& path, bool dynamic = true,

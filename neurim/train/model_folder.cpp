@@ -9,6 +9,7 @@
 #include "neurim/base/json.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
+#include "neurim/train/onnx_checkpoint.h"
 
 namespace neurim {
 
@@ -194,35 +195,55 @@ std::string model_json(const ModelConfig& config) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);  // class names may be invalid UTF-8
 }
 
-void write_timm_folder(const Checkpoint& checkpoint, const fs::path& folder) {
-  ModelConfig config = checkpoint.config;
-  if (config.class_names.empty())
-    for (std::int64_t i = 0; i < checkpoint.model.num_classes; ++i) config.class_names.push_back(text(i));
+void check_has_state_dict(const Checkpoint& checkpoint) {
+  require(!checkpoint.of_function && !is_onnx_file(checkpoint.path), checkpoint.path.string(), ": is a ",
+          checkpoint.of_function ? "function" : "ONNX file",
+          ", whose tensors are not those of a network as PyTorch has it; export the run that it was made of");
+}
+
+Model timm_model_of(const Checkpoint& checkpoint) {
+  check_has_state_dict(checkpoint);
+  const ModelConfig& config = checkpoint.config;
+  const auto fail_unknown = [&] {
+    fail(Fault::usage, config.model, ": timm has no network with these weights that is known here",
+         config.sequence ? "" : "; format=pt writes them as a state dict of PyTorch");
+  };
+  if (!config.source.empty() || config.sequence) fail_unknown();
   const Preprocess& p = config.preprocess;
+  Model plain = checkpoint.model;
+  plain.temperature = 1;  // which timm knows nothing of
   const Tensor image = Tensor::full(image_type(p, 1), 0.5);
-  const std::vector<float> ours = checkpoint.model(image).values<float>();
+  const std::vector<float> ours = plain(image).values<float>();
   const auto held = temporary_folder();
-  save_model(checkpoint.model, *held / "model.safetensors");
+  save_model(plain, *held / "model.safetensors");
   const StateDict weights = read_state_dict(*held / "model.safetensors");
-  const bool of_zoo = config.source.empty() && !config.sequence;
-  for (const std::string& name : of_zoo ? timm_models_of(checkpoint.model) : std::vector<std::string>()) {
-    const Model model = create_model(name, {.num_classes = std::ssize(config.class_names),
+  for (const std::string& name : timm_models_of(plain)) {
+    const Model model = create_model(name, {.num_classes = plain.num_classes,
                                             .in_chans = config.in_chans,
                                             .image_size = p.height == p.width ? p.height : 0,
                                             .seed = {}});
+    // timm takes images of their own size alone in networks that compute tensors of it.
+    if (!model.computed.empty() && (p.height != model.image_size || p.width != model.image_size)) continue;
     const LoadReport report = load_model(model, weights, Fit::any);
     if (report.taken < report.all) continue;
     const std::vector<float> theirs = model(image).values<float>();
     const auto same = [](float a, float b) { return std::abs(a - b) <= 1e-3f * (1 + std::abs(a)); };
-    if (!std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), same)) continue;
-    config.model = name;
-    make_folder(folder);
-    save_model(model, folder / "model.safetensors", {{"format", "pt"}});
-    return write_file(folder / "config.json", model_json(config) + '\n');
+    if (std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), same)) return model;
   }
-  fail(Fault::usage, config.model,
-       ": timm has no network with these weights that is known here; format=pt writes them "
-       "as a state dict of PyTorch");
+  fail_unknown();
+  return plain;
+}
+
+void write_timm_folder(const Model& model, const ModelConfig& config, const fs::path& folder) {
+  ModelConfig theirs = config;
+  theirs.model = model.name;
+  if (theirs.class_names.empty())
+    for (std::int64_t i = 0; i < model.num_classes; ++i) theirs.class_names.push_back(text(i));
+  make_folder(folder);
+  std::error_code ignored;
+  fs::remove(folder / "config.json", ignored);
+  save_model(model, folder / "model.safetensors", {{"format", "pt"}});
+  write_file(folder / "config.json", model_json(theirs) + '\n');
 }
 
 bool is_model_folder(const fs::path& path) { return is_there(path / "config.json"); }

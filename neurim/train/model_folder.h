@@ -7,9 +7,16 @@ namespace neurim {
 /// The model config as timm's config.json, with the preprocessing under "neurim".
 std::string model_json(const ModelConfig& config);
 
-/// Writes config.json and model.safetensors for timm, with its names of tensors. Throws Error(usage) where timm has no
-/// network with these tensors that gives the same answer, of those that are known here.
-void write_timm_folder(const Checkpoint& checkpoint, const fs::path& folder);
+/// Throws Error(usage) where the checkpoint is of a function or an ONNX file, whose tensors are not those of a network.
+void check_has_state_dict(const Checkpoint& checkpoint);
+
+/// The model with timm's names and the same weights, of those that are known here. Throws Error(usage) where timm has
+/// no network with these tensors that gives the same answer.
+Model timm_model_of(const Checkpoint& checkpoint);
+
+/// Writes config.json and model.safetensors of such a model for timm. A folder that is there gets them; while they are
+/// not whole it has no config.json.
+void write_timm_folder(const Model& model, const ModelConfig& config, const fs::path& folder);
 
 /// Whether the folder has a config.json.
 bool is_model_folder(const fs::path& path);

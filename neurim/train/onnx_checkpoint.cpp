@@ -7,6 +7,7 @@
 #include "neurim/base/base64.h"
 #include "neurim/base/error.h"
 #include "neurim/base/json.h"
+#include "neurim/function/image_layout.h"
 #include "neurim/model/onnx/layer.h"
 
 namespace neurim {
@@ -110,6 +111,8 @@ Checkpoint loaded(const fs::path& path, const OnnxModel& onnx) {
   config.preprocess.height = static_cast<int>(image[1]), config.preprocess.width = static_cast<int>(image[2]);
   config.preprocess.check();
   const OnnxLayer layer(onnx, image);
+  if (takes_channels_last(onnx) && !takes_channels_last(onnx.metadata()))
+    notes.push_back("takes images whose last axis is the channels: it is read as (N,H,W,C)");
   config.class_names = names_in(entries);
   if (config.class_names.empty() && is_there(path.parent_path() / "labels.txt"))
     config.class_names = lines_of(path.parent_path() / "labels.txt");

@@ -20,18 +20,21 @@ namespace {
 
 constexpr double kLeast = 1e-37;  // what f32 has of probabilities
 
-/// Whether an input of four axes is of images (N,H,W,C).
-bool takes_channels_last(const OnnxModel& model) {
-  const auto channels = [&](int axis) {
-    const Dim size = (*model.inputs()[0].shape)[axis];
-    return !size.symbolic() && (size == 1 || size == 3 || size == 4);
-  };
-  return neurim::takes_channels_last(model.metadata()) || (channels(3) && !channels(1));
-}
-
 std::string_view ports(std::size_t count) { return count == 1 ? "" : "s"; }
 
 }  // namespace
+
+bool takes_channels_last(const OnnxModel& model) {
+  if (takes_channels_last(model.metadata())) return true;
+  if (model.metadata().count("preprocess") > 0 || model.inputs().empty()) return false;  // of ours without a word on it
+  const auto& shape = model.inputs()[0].shape;
+  if (!shape || shape->rank() != 4) return false;
+  const auto within = [&](int axis, std::int64_t least, std::int64_t most) {
+    const Dim size = (*shape)[axis];
+    return size.symbolic() ? most > 4 : size >= least && size <= most && size != 2;
+  };
+  return within(3, 1, 4) && within(1, 5, 1 << 30) && within(2, 5, 1 << 30);
+}
 
 Shape image_of(const OnnxModel& model, const Shape& otherwise) {
   if (model.inputs().size() != 1 || model.outputs().size() != 1)

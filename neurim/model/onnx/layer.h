@@ -36,9 +36,12 @@ class OnnxLayer {
   bool channels_last_;  // the file takes (N,H,W,C)
 };
 
+/// Whether the file takes images (N,H,W,C): it says so in its metadata, or it says nothing of itself and the last of
+/// its sizes alone can be the channels, 1, 3 or 4.
+bool takes_channels_last(const OnnxModel& model);
+
 /// The size of the images that the file describes, (C,H,W); sizes that it leaves open are those of `otherwise`. Throws
-/// Error(data) where it takes something else than floating images (N,C,H,W), or (N,H,W,C) as its metadata say or as the
-/// last of its sizes alone can be the channels, 1, 3 or 4.
+/// Error(data) where it takes something else than floating images.
 Shape image_of(const OnnxModel& model, const Shape& otherwise);
 
 }  // namespace neurim
