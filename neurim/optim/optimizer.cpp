@@ -1,18 +1,12 @@
 #include "neurim/optim/optimizer.h"
 
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <unordered_set>
 
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
-#include "neurim/ops/all_finite.h"
-#include "neurim/ops/cast.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
-#include "neurim/ops/div.h"
-#include "neurim/ops/mul.h"
 #include "neurim/ops/where.h"
 
 namespace neurim {
@@ -29,6 +23,7 @@ Optimizer::Optimizer(const Parameters& parameters, double lr, double weight_deca
       buffers_.push_back({text(p.name, '.', buffer), slot.buffers.back()});
     }
     weights_.push_back(p.tensor);
+    names_.push_back(p.name);
     slots_.push_back(std::move(slot));
   }
   require(!weights_.empty(), "optimizer: there is no weight to step; are all parameters frozen?");
@@ -47,43 +42,47 @@ void Optimizer::set_lr(double lr) {
 void Optimizer::step(const Tensors& gradients) {
   require(gradients.size() == weights_.size(), "optimizer: got ", gradients.size(), " gradients for ", weights_.size(),
           " weights; give one per tensor of weights(), in order");
-  step_where({}, gradients);
+  step(Gradients{gradients, {}});
 }
 
-/// `finite`: of gradients of a scaled loss whether they are, as else nothing moves; undefined: they are of the loss
-/// itself.
-void Optimizer::step_where(const Tensor& finite, const Tensors& gradients) {
-  const Common common{lr_, steps_ + 1, finite ? cast(finite, DType::f32) / loss_scale_ : Tensor()};
+void Optimizer::step(const Gradients& gradients) {
+  const Common common{lr_, steps_ + 1, gradients.scale};
   for (std::size_t i = 0; i < slots_.size(); ++i)
-    if (gradients[i]) update(slots_[i], gradients[i], common);
-  steps_.assign(finite ? where(finite, common.step, steps_) : common.step);
+    if (gradients.all[i]) update(slots_[i], gradients.all[i], common);
+  const Tensor& scale = common.scale;
+  steps_.assign(scale ? where(equal(scale, scalar_like(scale, 0)), steps_, common.step) : common.step);
+}
+
+void Optimizer::add(std::unique_ptr<GradientTransform> transform) { chain_.push_back(std::move(transform)); }
+
+void Optimizer::accumulate() {
+  auto link = std::make_unique<AccumulateGradients>(weights_, names_);
+  accumulate_ = link.get();
+  add(std::move(link));
+}
+
+void Optimizer::hold(bool holds) {
+  require(accumulate_ || !holds, "optimizer: it does not add up gradients; call accumulate() first");
+  if (accumulate_) accumulate_->hold(holds);
 }
 
 void Optimizer::scale_losses() {
-  loss_scale_ = Tensor::scalar(65536, DType::f32, lr_.device());
-  finite_steps_ = Tensor::scalar(0, DType::i64, lr_.device());
+  auto link = std::make_unique<ScaleLoss>(lr_.device());
+  scale_loss_ = link.get();
+  add(std::move(link));
 }
 
-void Optimizer::minimize(const Tensor& loss) {
-  if (!loss_scale_) return step(gradients(std::span(&loss, 1), weights_));
-  constexpr std::int64_t kPatience = 2000;
-  const Tensor scaled = loss * loss_scale_;
-  const Tensors all = gradients(std::span(&scaled, 1), weights_);
-  Tensors known;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(known),
-               [](const Tensor& gradient) { return static_cast<bool>(gradient); });
-  const Tensor finite = all_finite(known);
-  step_where(finite, all);
-  const Tensor counted = where(finite, finite_steps_ + 1, scalar_like(finite_steps_, 0)),
-               grows = greater_equal(counted, scalar_like(counted, kPatience));
-  const Tensor doubled = where(grows, loss_scale_ * 2, loss_scale_);
-  loss_scale_.assign(where(finite, doubled, loss_scale_ * 0.5));
-  finite_steps_.assign(where(grows, scalar_like(counted, 0), counted));
+void Optimizer::minimize(const Tensor& loss, double samples) {
+  const Tensor scaled = scale_loss_ ? scale_loss_->scaled(loss) : loss;
+  Gradients gradients{neurim::gradients(std::span(&scaled, 1), weights_), {}};
+  for (const auto& link : chain_)
+    if (!link->apply(gradients, samples)) return;
+  step(gradients);
 }
 
 void Optimizer::parts(Parts& p) {
   p("lr", lr_, Role::state)("step", steps_, Role::state);
-  if (loss_scale_) p("loss_scale", loss_scale_, Role::state)("finite_steps", finite_steps_, Role::state);
+  for (const auto& link : chain_) link->parts(p);
   for (Buffer& buffer : buffers_) p(buffer.name, buffer.tensor, Role::state);
 }
 

@@ -1,10 +1,12 @@
 // What all optimizers have: the weights they step, a learning rate on the device, a step counter and state to
 // save.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "neurim/nn/module.h"
+#include "neurim/optim/gradient_transform.h"
 
 namespace neurim {
 
@@ -18,18 +20,22 @@ class Optimizer {
   /// The weights in the order in which step() wants their gradients; tied ones once.
   const Tensors& weights() const { return weights_; }
 
-  /// Moves all weights by one step against the gradients of `loss`, a scalar. With scale_losses() these are the
-  /// gradients of the loss times a scale, as narrow numbers need, and are divided by it again; where one of them is not
-  /// finite, nothing moves. Recorded, or done, as step().
-  void minimize(const Tensor& loss);
+  /// Moves all weights by one step against the gradients of `loss`, a scalar: the mean over so many samples. They go
+  /// through the chain first, which may put the step off. Recorded, or done, as step().
+  void minimize(const Tensor& loss, double samples = 1);
 
-  /// Has minimize() scale losses: by 65,536 at first, by half as much after a step whose gradients are not all finite,
-  /// and by twice as much after 2,000 others in a row. As PyTorch's GradScaler; Micikevicius et al., "Mixed precision
-  /// training", ICLR'18. To be called before steps are recorded, and before its state is loaded: "loss_scale", and
-  /// "finite_steps" since it last changed.
+  /// Adds a link behind the chain. To be called before steps are recorded, and before its state is loaded.
+  void add(std::unique_ptr<GradientTransform> transform);
+
+  /// Adds up the gradients of several batches before a step; see AccumulateGradients. To be called as add().
+  void accumulate();
+  /// What is recorded from now on adds up gradients without a step. With accumulate().
+  void hold(bool holds);
+
+  /// Scales losses; see ScaleLoss. To be called as add().
   void scale_losses();
   /// 1 where losses are not scaled.
-  double loss_scale() const { return loss_scale_ ? loss_scale_.item() : 1; }
+  double loss_scale() const { return scale_loss_ ? scale_loss_->scale() : 1; }
 
   /// Moves all weights by one step. Records it when called in a trace, which is how training runs it; eagerly
   /// it does it at once. One gradient per weight, of its type; a weight whose gradient is undefined stays.
@@ -72,10 +78,13 @@ class Optimizer {
     std::string name;
     Tensor tensor;
   };
-  void step_where(const Tensor& finite, const Tensors& gradients);
+  void step(const Gradients& gradients);
 
   Tensor lr_, steps_;
-  Tensor loss_scale_, finite_steps_;  // undefined where losses are not scaled
+  std::vector<std::unique_ptr<GradientTransform>> chain_;
+  ScaleLoss* scale_loss_ = nullptr;            // in the chain
+  AccumulateGradients* accumulate_ = nullptr;  // the same
+  std::vector<std::string> names_;             // of the weights
   Tensors weights_;
   std::vector<Weight> slots_;
   std::vector<Buffer> buffers_;

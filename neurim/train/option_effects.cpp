@@ -20,6 +20,7 @@ const Dependence kDependences[] = {
     {.option = "nesterov", .on = "opt", .only = {"sgd"}, .resolved = {"false"}},
     {.option = "nesterov", .on = "momentum", .never = {"0"}, .resolved = {"false"}},
     {.option = "decay_norms", .on = "weight_decay", .never = {"0"}, .resolved = {"true"}},
+    {.option = "clip_mode", .on = "clip_grad", .never = {"0"}},
     {.option = "milestones", .on = "sched", .only = {"multistep"}},
     {.option = "step_epochs", .on = "sched", .only = {"step"}},
     {.option = "gamma", .on = "sched", .only = {"step", "multistep"}},

@@ -112,16 +112,11 @@ Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainContr
     : OpenRun(std::move(prepared), std::move(folder), control, resumed),
       place_(std::move(place)),
       tuning_(tuning_of(options_, folder_, resumed)),
-      plans_(task_->step(*optimizer_), PlanOptions{.training = true,
-                                                   .deterministic = options_.deterministic,
-                                                   .compute_dtype = compute_dtype_named(options_.precision),
-                                                   .winograd = options_.winograd,
-                                                   .tuning = tuning_,
-                                                   .device = device_named(options_.device),
-                                                   .random = random_}),
+      plans_(step(false), plan_options()),
       results_(place_ / "results.csv", progress_.epoch, config_.task()),
       metrics_(place_ / "metrics.jsonl", progress_.epoch),
       board_(place_, resumed ? std::optional(progress_.step + 1) : std::nullopt) {
+  if (options_.grad_accum_steps > 1) holding_.emplace(step(true), plan_options());
   TrainOptions copy = options_;
   Options named;
   copy.visit(named);
@@ -136,6 +131,28 @@ Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainContr
   if (config_.sequence) return;
   if (!resumed) write_file(weights() / "model.json", model_json(config_) + '\n');
   write_file(weights() / "labels.txt", join(config_.class_names, "\n") + '\n');
+}
+
+PlanOptions Run::plan_options() const {
+  return {.training = true,
+          .deterministic = options_.deterministic,
+          .compute_dtype = compute_dtype_named(options_.precision),
+          .winograd = options_.winograd,
+          .tuning = tuning_,
+          .device = device_named(options_.device),
+          .random = random_};
+}
+
+std::function<Tensors(Tensors)> Run::step(bool holds) const {
+  return [holds, optimizer = optimizer_.get(), step = task_->step(*optimizer_)](const Tensors& in) {
+    optimizer->hold(holds);
+    return step(in);
+  };
+}
+
+std::int64_t Run::optimizer_steps() const {
+  const std::int64_t together = options_.grad_accum_steps, of_epoch = (task_->batches() + together - 1) / together;
+  return progress_.epoch * of_epoch + (progress_.batch + together - 1) / together;
 }
 
 void OpenRun::describe() {
@@ -174,7 +191,9 @@ void Run::train_batch() {
   const auto batches = static_cast<double>(task_->batches());
   optimizer_->set_lr(
       schedule_.at(static_cast<double>(progress_.epoch) + static_cast<double>(progress_.batch) / batches, 1 / batches));
-  const Plan& plan = task_->run(plans_, progress_.step);
+  const bool last = progress_.batch + 1 == task_->batches();  // of the epoch
+  const bool steps = last || (progress_.batch + 1) % options_.grad_accum_steps == 0;
+  const Plan& plan = task_->run(steps ? plans_ : *holding_, progress_.step);
   if (options_.plots) task_->draw(place_, progress_.step);  // as they were trained on, possibly mixed
   const double loss = plan.outputs()[0].item();
   if (!std::isfinite(loss))
@@ -336,7 +355,8 @@ void Run::record() {
                    {text("train_", names_.train_metric), result.train_metric},
                    {"val_loss", f.loss}};
   if (compute_dtype_named(options_.precision) == DType::f16)
-    event.add("loss_scale", optimizer_->loss_scale()), event.add("skipped_steps", progress_.step - optimizer_->steps());
+    event.add("loss_scale", optimizer_->loss_scale()),
+        event.add("skipped_steps", optimizer_steps() - optimizer_->steps());
   for (const NamedMetric& one : names_.metrics)
     if (one.value != &Metrics::loss) event.add(one.name, f.*one.value);
   metrics_.append(event.line());

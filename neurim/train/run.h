@@ -68,6 +68,11 @@ class Run : public OpenRun {
 
  private:
   TrainResult train_epochs();
+  PlanOptions plan_options() const;
+  /// What a plan records for a batch; `holds`: of one whose gradients are only added up.
+  std::function<Tensors(Tensors)> step(bool holds) const;
+  /// Steps of the optimizer so far, those that moved nothing too.
+  std::int64_t optimizer_steps() const;
   bool stopping() const { return control_.stop && control_.stop->load() != 0; }
   fs::path weights() const { return place_ / "weights"; }
   bool train_epoch();
@@ -93,6 +98,7 @@ class Run : public OpenRun {
   fs::path place_;                  // where files are written
   std::shared_ptr<Tuning> tuning_;  // null: none
   Compiled plans_;
+  std::optional<Compiled> holding_;  // of batches whose gradients are only added up
   ResultsCsv results_;
   MetricsFile metrics_;
   TensorBoardWriter board_;

@@ -45,11 +45,12 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
                                               const CrossEntropyOptions& loss_options, const Tensor& class_weights) {
   return [model, &optimizer, loss_options, class_weights](const Tensors& in) -> Tensors {
     const Tensor logits = logits_of(model, in[0]);
+    const auto samples = static_cast<double>(std::int64_t{in[0].size(0)});
     if (in[1].dtype() == DType::f32) {
       const double smoothing = loss_options.label_smoothing;
       const Tensor target = smoothing > 0 ? in[1] * (1 - smoothing) + smoothing / 2 : in[1];
       const Tensor loss = binary_cross_entropy(logits, target, "mean", class_weights);
-      optimizer.minimize(loss);
+      optimizer.minimize(loss, samples);
       // Above 0 if logit and target are on the same side.
       const Tensor least = reduce_min(logits * (in[1] - 0.5), {1});
       return {loss, sum(cast(greater(least, scalar_like(least, 0)), DType::f32))};
@@ -59,7 +60,7 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
       const Tensor of_partner = cross_entropy(logits, in[2], loss_options, class_weights);
       loss = add(of_partner, mul(in[3], sub(loss, of_partner)));
     }
-    optimizer.minimize(loss);
+    optimizer.minimize(loss, samples);
     return {loss, right(logits, in[1])};
   };
 }
@@ -76,7 +77,7 @@ std::function<Tensors(Tensors)> forecast_training_step(const Model& model, Optim
   return [model, &optimizer, std](const Tensors& in) -> Tensors {
     const Tensor error = model(in[0]) - in[1];
     const Tensor loss = mean(square(cast(error * (1 / std), DType::f32)));
-    optimizer.minimize(loss);
+    optimizer.minimize(loss, static_cast<double>(std::int64_t{in[0].size(0)}));
     return {loss, sum(mean(abs(error), {1}))};
   };
 }
@@ -85,7 +86,7 @@ std::function<Tensors(Tensors)> language_training_step(const Model& model, Optim
   return [model, &optimizer](const Tensors& in) -> Tensors {
     const auto [logits, next] = next_characters(model, in);
     const Tensor loss = cross_entropy(logits, next);
-    optimizer.minimize(loss);
+    optimizer.minimize(loss, static_cast<double>(std::int64_t{in[0].size(0)}));
     return {loss, right(logits, next) * (1 / static_cast<double>(in[1].size(1)))};
   };
 }

@@ -200,12 +200,13 @@ void fill(std::vector<double>& option, const std::vector<double>& value) {
 /// Resolves what every run needs, for a training split of so many samples.
 void resolve_steps(TrainOptions& r, TaskKind task, const Recipe& recipe, std::int64_t samples) {
   fill(r.batch, std::min(samples, std::clamp<std::int64_t>(samples / kLeastSteps, 2, recipe.batch)));
-  const std::int64_t steps_an_epoch = (samples + *r.batch - 1) / *r.batch;
+  const std::int64_t of_step = *r.batch * r.grad_accum_steps;  // samples
+  const std::int64_t steps_an_epoch = (samples + of_step - 1) / of_step;
   fill(r.epochs, std::clamp((recipe.steps + steps_an_epoch - 1) / steps_an_epoch, recipe.epochs,
                             std::max(recipe.epochs, kMostEpochs)));
   fill(r.opt, recipe.opt);
   const bool sgd = r.opt == "sgd";
-  fill(r.lr, sgd ? recipe.sgd_lr * static_cast<double>(*r.batch) / 128 : recipe.adam_lr);
+  fill(r.lr, sgd ? recipe.sgd_lr * static_cast<double>(of_step) / 128 : recipe.adam_lr);
   fill(r.momentum, sgd ? 0.9 : 0);
   fill(r.nesterov, sgd && *r.momentum > 0);
   fill(r.weight_decay, r.opt == "adamw" ? kAdamWDecay
@@ -331,6 +332,10 @@ void TrainOptions::visit(Options& o) {
   o("nesterov", nesterov, "Nesterov's momentum in sgd");
   o("weight_decay", weight_decay, "weight decay", {"wd"});
   o("decay_norms", decay_norms, "whether biases and norms decay too");
+  o("grad_accum_steps", grad_accum_steps, "batches whose gradients are added up for one step of the optimizer",
+    {"accumulate"});
+  o("clip_grad", clip_grad, "largest norm of the gradients, which shrink to it; 0: any", {"max_grad_norm"});
+  o("clip_mode", clip_mode, "norm: clip_grad bounds the norm of all gradients together; value: each of their numbers");
   o("sched", sched, text("schedule of the learning rate: ", join(schedule_names(), ", ")), {"scheduler", "schedule"});
   o("warmup_epochs", warmup_epochs, "epochs (or a part of one) of linear warm-up", {"warmup"});
   o("warmup_lr", warmup_lr, "learning rate that the warm-up rises from, to lr in its last step");
@@ -436,6 +441,11 @@ void TrainOptions::check() const {
   not_negative("warmup_lr", warmup_lr);
   not_negative("min_lr", min_lr);
   not_negative("gamma", gamma);
+  not_negative("clip_grad", clip_grad);
+  require(std::isfinite(clip_grad), "clip_grad is ", clip_grad, "; it is a number, or 0 for none");
+  require(clip_mode == "norm" || clip_mode == "value", "clip_mode: there is no '", clip_mode,
+          "'; known are norm, value");
+  check_range("grad_accum_steps", grad_accum_steps, 1, 1 << 20);
   not_negative("power", power);
   not_negative("weight_decay", weight_decay);
   not_negative("rotation", rotation);
@@ -487,6 +497,8 @@ void check_size(const Model& model, const InputSize& size) {
   const std::optional<Error> error = refusal(model, size);
   if (!error) return;
   const std::int64_t own = model.image_size;
+  if (has_one_image_size(model.name) && model.source.empty() && size.height != size.width)
+    fail(error->fault(), error->what(), "; ", model.name, " takes square images: give imgsz=", size.height);
   // The model has a Flatten before a Linear, or learnt positions.
   if (takes(model, own) && !takes(model, 2 * own) && !takes(model, own / 2))
     fail(error->fault(), error->what(), "; ", model.name, " is made for one size of images: give imgsz=", own);
@@ -679,7 +691,10 @@ static std::unique_ptr<Optimizer> unscaled_optimizer_of(const TrainOptions& o, c
 
 std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters& parameters) {
   std::unique_ptr<Optimizer> optimizer = unscaled_optimizer_of(o, parameters);
+  if (o.grad_accum_steps > 1) optimizer->accumulate();
   if (compute_dtype_named(o.precision) == DType::f16) optimizer->scale_losses();
+  if (o.clip_grad > 0 && o.clip_mode == "norm") optimizer->add(std::make_unique<ClipGradientNorm>(o.clip_grad));
+  if (o.clip_grad > 0 && o.clip_mode == "value") optimizer->add(std::make_unique<ClipGradientValue>(o.clip_grad));
   return optimizer;
 }
 

@@ -38,6 +38,9 @@ struct TrainOptions {
 
   std::string opt = "auto";                          ///< sgd, adam, adamw
   std::optional<double> lr, momentum, weight_decay;  ///< unset: by the optimizer and the data
+  std::int64_t grad_accum_steps = 1;                 ///< batches whose gradients are added up for one step
+  double clip_grad = 0;                              ///< the largest norm, or number, of gradients; 0: any
+  std::string clip_mode = "norm";                    ///< norm: of all gradients together; value: each number by itself
   /// Nesterov: Nesterov momentum; decay_norms: weight decay also of norms and biases.
   std::optional<bool> nesterov, decay_norms;
   std::string sched = "auto";                                                  ///< schedule_names()

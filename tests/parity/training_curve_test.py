@@ -42,29 +42,31 @@ def batches_of(source, read, batch, channels, size):
     return [(np.ascontiguousarray(images[part], np.float32), labels[part]) for part in np.split(places, STEPS)]
 
 
-def train_torch(model, batches, memory_format):
-    """The losses of the steps, and the trained model."""
+def train_torch(model, batches, memory_format, clip=lambda parameters: None, together=1):
+    """The losses of the batches, and the trained model; a step is taken after each `together` batches."""
     model = copy.deepcopy(model).to(memory_format=memory_format).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     losses = []
-    for images, labels in batches:
+    for number, (images, labels) in enumerate(batches):
         images = torch.from_numpy(images).contiguous(memory_format=memory_format)
         loss = torch.nn.functional.cross_entropy(model(images), torch.from_numpy(labels))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        (loss / together).backward()
+        if (number + 1) % together == 0:
+            clip(model.parameters())
+            optimizer.step()
+            optimizer.zero_grad()
         losses.append(loss.item())
     return np.array(losses), model
 
 
-def train_neurim(name, weights, batches):
+def train_neurim(name, weights, batches, *gradients):
     """The losses of the steps, the trained tensors, and the trained model's logits for the first batch."""
     with tempfile.TemporaryDirectory() as folder:
         safetensors_files.write(os.path.join(folder, "weights.safetensors"), weights)
         for i, (images, labels) in enumerate(batches):
             np.save(os.path.join(folder, f"images_{i}.npy"), images)
             np.save(os.path.join(folder, f"labels_{i}.npy"), labels)
-        losses = subprocess.run([TRAINER, name, str(CLASSES), str(len(batches)), folder], stdout=subprocess.PIPE,
+        losses = subprocess.run([TRAINER, name, str(CLASSES), str(len(batches)), folder, *gradients], stdout=subprocess.PIPE,
                                 check=True).stdout
         tensors = safetensors_files.read(os.path.join(folder, "trained.safetensors"))
         return np.array(json.loads(losses)), tensors, np.load(os.path.join(folder, "logits.npy"))
@@ -133,6 +135,29 @@ class TrainingCurve(unittest.TestCase):
         model, batches = self.create("lenet5", 1), batches_of("fashion-mnist", image_sets.from_idx, 128, 1, 28)
         self.check_step(model, batches)
         self.check_curve(model, batches)
+
+    def test_gradients_are_clipped_and_added_up_as_in_torch(self):
+        model, batches = self.create("lenet5", 1), batches_of("fashion-mnist", image_sets.from_idx, 32, 1, 28)[:8]
+        start = torch_models.arrays(model)
+        by_norm, by_value = torch.nn.utils.clip_grad_norm_, torch.nn.utils.clip_grad_value_
+        plain = torch_models.arrays(train_torch(model, batches, torch.contiguous_format)[1])
+        for words, options in (("norm=0.1", {"clip": lambda parameters: by_norm(parameters, 0.1)}),
+                               ("norm=1000", {"clip": lambda parameters: by_norm(parameters, 1000)}),
+                               ("value=0.002", {"clip": lambda parameters: by_value(parameters, 0.002)}),
+                               ("accumulate=4", {"together": 4})):
+            with self.subTest(words):
+                losses, trained = train_torch(model, batches, torch.contiguous_format, **options)
+                expected = torch_models.arrays(trained)
+                found, tensors, _ = train_neurim("lenet5", start, batches, words)
+                apart = max(np.abs(tensors[name] - expected[name]).max() / np.abs(expected[name]).max() for name in expected)
+                print(json.dumps({"gradients": words, "weights_apart": f"{apart:.1e}", "loss_apart": f"{relative(found, losses).max():.1e}"}))
+                self.assertLessEqual(apart, 1e-6 if words.startswith(("norm", "value")) else 1e-5)
+                self.assertEqual(way_apart(expected, plain, start) > 0.01, words != "norm=1000")
+        # Four batches of 32 are one of 128.
+        whole = [tuple(np.concatenate(part) for part in zip(*batches[i:i + 4])) for i in (0, 4)]
+        large = torch_models.arrays(train_torch(model, whole, torch.contiguous_format)[1])
+        apart = max(np.abs(tensors[name] - large[name]).max() / np.abs(large[name]).max() for name in large)
+        self.assertLessEqual(apart, 1e-5)
 
     def test_resnet20(self):
         model, batches = self.create("resnet20"), photos("photos-cifar10-test-2000.tar.gz", 128, 32)

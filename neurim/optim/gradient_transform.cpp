@@ -1,0 +1,118 @@
+#include "neurim/optim/gradient_transform.h"
+
+#include <cmath>
+
+#include "neurim/base/error.h"
+#include "neurim/ops/add.h"
+#include "neurim/ops/all_finite.h"
+#include "neurim/ops/cast.h"
+#include "neurim/ops/clamp.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/compare.h"
+#include "neurim/ops/div.h"
+#include "neurim/ops/mul.h"
+#include "neurim/ops/sqrt.h"
+#include "neurim/ops/square.h"
+#include "neurim/ops/sum.h"
+#include "neurim/ops/where.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr double kFirstScale = 65536;
+constexpr std::int64_t kPatience = 2000;
+
+void check_bound(double most) {
+  require(std::isfinite(most) && most > 0, "clip_grad: the bound is ", most, "; it is a number above 0");
+}
+
+/// `scale` where it lets the weights move, else still 0.
+Tensor unless_still(const Tensor& before, const Tensor& scale) {
+  if (!before) return scale;
+  const Tensor still = scalar_like(before, 0);
+  return where(equal(before, still), still, scale);
+}
+
+}  // namespace
+
+Tensors Gradients::known() const {
+  Tensors known;
+  for (const Tensor& gradient : all)
+    if (gradient) known.push_back(gradient);
+  return known;
+}
+
+AccumulateGradients::AccumulateGradients(const Tensors& weights, std::vector<std::string> names)
+    : names_(std::move(names)), samples_(Tensor::scalar(0, DType::f32, weights.front().device())) {
+  NEURIM_ASSERT(names_.size() == weights.size());
+  for (const Tensor& weight : weights) sums_.push_back(Tensor::full(weight.type(), 0, weight.device()));
+}
+
+bool AccumulateGradients::apply(Gradients& gradients, double samples) {
+  NEURIM_ASSERT(gradients.all.size() == sums_.size());
+  const Tensor count = samples_ + samples;
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    Tensor& gradient = gradients.all[i];
+    if (!gradient) continue;
+    gradient = sums_[i] + gradient * samples;
+    sums_[i].assign(holds_ ? gradient : gradient * 0);
+  }
+  samples_.assign(holds_ ? count : scalar_like(samples_, 0));
+  if (!holds_) gradients.scale = scalar_like(count, 1) / count;
+  return !holds_;
+}
+
+void AccumulateGradients::parts(Parts& parts) {
+  parts("samples", samples_, Role::state);
+  for (std::size_t i = 0; i < sums_.size(); ++i) parts(text(names_[i], ".gradient"), sums_[i], Role::state);
+}
+
+ScaleLoss::ScaleLoss(Device device)
+    : scale_(Tensor::scalar(kFirstScale, DType::f32, device)), finite_steps_(Tensor::scalar(0, DType::i64, device)) {}
+
+Tensor ScaleLoss::scaled(const Tensor& loss) const { return loss * scale_; }
+
+bool ScaleLoss::apply(Gradients& gradients, double /*samples*/) {
+  const Tensor finite = all_finite(gradients.known());
+  const Tensor back = cast(finite, DType::f32) / scale_;
+  gradients.scale = gradients.scale ? gradients.scale * back : back;
+  const Tensor counted = where(finite, finite_steps_ + 1, scalar_like(finite_steps_, 0)),
+               grows = greater_equal(counted, scalar_like(counted, kPatience));
+  const Tensor doubled = where(grows, scale_ * 2, scale_);
+  scale_.assign(where(finite, doubled, scale_ * 0.5));
+  finite_steps_.assign(where(grows, scalar_like(counted, 0), counted));
+  return true;
+}
+
+void ScaleLoss::parts(Parts& parts) {
+  parts("loss_scale", scale_, Role::state)("finite_steps", finite_steps_, Role::state);
+}
+
+ClipGradientNorm::ClipGradientNorm(double most) : most_(most) { check_bound(most); }
+
+bool ClipGradientNorm::apply(Gradients& gradients, double /*samples*/) {
+  constexpr double kApart = 1e-6;  // PyTorch's
+  Tensor squares;
+  for (const Tensor& gradient : gradients.known()) {
+    const Tensor own = sum(square(cast(gradient, DType::f32)));
+    squares = squares ? squares + own : own;
+  }
+  const Tensor& scale = gradients.scale;
+  const Tensor norm = scale ? sqrt(squares) * scale : sqrt(squares);
+  const Tensor factor = clamp(scalar_like(norm, most_) / (norm + kApart), 0, 1) + norm * 0;  // NaN of an infinite norm
+  gradients.scale = unless_still(scale, scale ? scale * factor : factor);
+  return true;
+}
+
+ClipGradientValue::ClipGradientValue(double most) : most_(most) { check_bound(most); }
+
+bool ClipGradientValue::apply(Gradients& gradients, double /*samples*/) {
+  const Tensor scale = gradients.scale;
+  for (Tensor& gradient : gradients.all)
+    if (gradient) gradient = clamp(scale ? gradient * cast(scale, gradient.dtype()) : gradient, -most_, most_);
+  if (scale) gradients.scale = unless_still(scale, scalar_like(scale, 1));
+  return true;
+}
+
+}  // namespace neurim

@@ -1,0 +1,81 @@
+// What is done to gradients between the backward pass and the step of the optimizer.
+#pragma once
+#include "neurim/nn/module.h"
+
+namespace neurim {
+
+/// The gradients of one step on their way.
+struct Gradients {
+  Tensors all;   ///< one for each weight; undefined: the weight stays
+  Tensor scale;  ///< a f32 scalar that they are yet to be multiplied with, 0 where nothing is to move; undefined: 1
+
+  Tensors known() const;  ///< those that are defined
+};
+
+/// A link of the chain that an optimizer applies to its gradients, in order. Recorded with the step: all it does are
+/// ops and assignments to its own state.
+class GradientTransform {
+ public:
+  virtual ~GradientTransform() = default;
+  /// Changes the gradients of a batch of so many samples. False: there is no step yet.
+  virtual bool apply(Gradients& gradients, double samples) = 0;
+  /// State that is saved.
+  virtual void parts(Parts& /*parts*/) {}
+};
+
+/// Adds up the gradients of several batches, each weighed by its samples, so that the step has the mean over all
+/// samples, as of one batch of them all. State: "<weight>.gradient", and "samples" since the last step.
+class AccumulateGradients final : public GradientTransform {
+ public:
+  /// Of weights that have these names.
+  AccumulateGradients(const Tensors& weights, std::vector<std::string> names);
+  /// Whether what is recorded from now on only adds up.
+  void hold(bool holds) { holds_ = holds; }
+  bool apply(Gradients& gradients, double samples) override;
+  void parts(Parts& parts) override;
+
+ private:
+  std::vector<std::string> names_;
+  Tensors sums_;
+  Tensor samples_;
+  bool holds_ = false;
+};
+
+/// Scales the loss before the backward pass, and the gradients back. Where one of them is not finite, nothing moves,
+/// and the scale halves; after 2,000 other steps in a row it doubles. As PyTorch's GradScaler; Micikevicius et al.,
+/// "Mixed precision training", ICLR'18. State: "loss_scale", and "finite_steps" since it last changed.
+class ScaleLoss final : public GradientTransform {
+ public:
+  explicit ScaleLoss(Device device);
+  Tensor scaled(const Tensor& loss) const;        ///< what is differentiated
+  double scale() const { return scale_.item(); }  ///< now
+  bool apply(Gradients& gradients, double samples) override;
+  void parts(Parts& parts) override;
+
+ private:
+  Tensor scale_, finite_steps_;
+};
+
+/// Shrinks the gradients where their norm, the root of the sum of all their squares, is above `most`: as PyTorch's
+/// clip_grad_norm_ (Pascanu et al., "On the difficulty of training recurrent neural networks", ICML'13). An infinite
+/// norm makes the weights NaN, as it does there, and does not pass in silence.
+class ClipGradientNorm final : public GradientTransform {
+ public:
+  explicit ClipGradientNorm(double most);  ///< throws Error(usage) unless it is above 0
+  bool apply(Gradients& gradients, double samples) override;
+
+ private:
+  double most_;
+};
+
+/// Cuts each number of the gradients to [-most, most]: as PyTorch's clip_grad_value_.
+class ClipGradientValue final : public GradientTransform {
+ public:
+  explicit ClipGradientValue(double most);  ///< throws Error(usage) unless it is above 0
+  bool apply(Gradients& gradients, double samples) override;
+
+ private:
+  double most_;
+};
+
+}  // namespace neurim
