@@ -46,7 +46,7 @@ class AccumulateGradients final : public GradientTransform {
 /// "Mixed precision training", ICLR'18. State: "loss_scale", and "finite_steps" since it last changed.
 class ScaleLoss final : public GradientTransform {
  public:
-  explicit ScaleLoss(Device device);
+  explicit ScaleLoss(Device device);              ///< with its state there
   Tensor scaled(const Tensor& loss) const;        ///< what is differentiated
   double scale() const { return scale_.item(); }  ///< now
   bool apply(Gradients& gradients, double samples) override;
