@@ -10,6 +10,31 @@ from pathlib import Path
 from command import TrainedRun, levels, neurim, without_checksums
 
 
+class Tensors:
+    """The f32 tensors of a safetensors file, read and changed in place."""
+    def __init__(self, path):
+        self.path, self.data = path, bytearray(without_checksums(path.read_bytes()))
+        self.begin = 8 + int.from_bytes(self.data[:8], "little")
+        self.header = json.loads(self.data[8:self.begin])
+
+    def place(self, name):
+        return slice(*(self.begin + offset for offset in self.header[name]["data_offsets"]))
+
+    def __getitem__(self, name):
+        return array.array("f", bytes(self.data[self.place(name)]))
+
+    def change(self, name, of):
+        """`of` gives a factor for each row and column."""
+        values, shape = self[name], self.header[name]["shape"]
+        width = len(values) // shape[0]
+        for i, value in enumerate(values):
+            values[i] = value * of(i // width, i % width)
+        self.data[self.place(name)] = values.tobytes()
+
+    def write(self):
+        self.path.write_bytes(self.data)
+
+
 def rows_of(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
@@ -158,6 +183,24 @@ class Quantize(TrainedRun):
         val = neurim("val", out, f"project={self.root}/val", "name=qat", "--json")
         self.assertEqual(json.loads(val.stdout.splitlines()[-1])["top1"], summary["top1"])
 
+    def test_channels_with_hardly_any_weights_keep_their_bias(self):
+        """Runtimes add it as i32 in units of both scales, in which it would not fit."""
+        run = self.root / "dead"
+        shutil.copytree(self.folder, run)
+        tensors = Tensors(run / "weights" / "best.safetensors")
+        tensors.change("c2.weight", lambda row, column: 1e-12 if row < 4 else 1)
+        tensors.change("c2.bias", lambda row, column: 1)
+        tensors.write()
+        out = self.root / "dead.neurim"
+        made = neurim("quantize", run, f"output={out}", "max_drop=100", "method=minmax", "equalize=false")
+        self.assertEqual(made.returncode, 0, made)
+        written = Tensors(out)
+        scales, bias, read = written["c2.weight_scale"], written["c2.bias"], written["c2.input_scale"][0]
+        self.assertTrue(any(abs(value) > 1e-4 for value in bias[:4]), bias)
+        for scale, value in zip(scales, bias):
+            self.assertLess(abs(value) / scale / read, 2**31)
+        self.assertLess(max(scales[:4]), 1e-6)
+
     def test_damaged_weights_write_nothing(self):
         run = self.root / "damaged"
         shutil.copytree(self.folder, run, ignore=shutil.ignore_patterns("reports", "export"))
@@ -201,22 +244,11 @@ class Held(unittest.TestCase):
     @staticmethod
     def stretch(path, first, second, factor):
         """Multiplies what every channel but every eighth of a layer gives by a factor, and divides it out in the next one."""
-        data = bytearray(without_checksums(path.read_bytes()))
-        size = int.from_bytes(data[:8], "little")
-        header = json.loads(data[8:8 + size])
-
-        def change(name, of):
-            begin, end = (8 + size + offset for offset in header[name]["data_offsets"])
-            values = array.array("f", bytes(data[begin:end]))
-            width = header[name]["shape"][1] if len(header[name]["shape"]) == 2 else 1
-            for i, value in enumerate(values):
-                values[i] = value * of(i // width, i % width)
-            data[begin:end] = values.tobytes()
-
-        change(f"{first}.weight", lambda row, column: factor if row % 8 == 0 else 1)
-        change(f"{first}.bias", lambda row, column: factor if row % 8 == 0 else 1)
-        change(f"{second}.weight", lambda row, column: 1 / factor if column % 8 == 0 else 1)
-        path.write_bytes(data)
+        tensors = Tensors(path)
+        tensors.change(f"{first}.weight", lambda row, column: factor if row % 8 == 0 else 1)
+        tensors.change(f"{first}.bias", lambda row, column: factor if row % 8 == 0 else 1)
+        tensors.change(f"{second}.weight", lambda row, column: 1 / factor if column % 8 == 0 else 1)
+        tensors.write()
 
     def quantized(self, name, *words, code=0):
         run = neurim("quantize", self.run_folder, f"output={self.root}/{name}.neurim", "method=minmax", *words, "--json")

@@ -71,9 +71,13 @@ struct ByteWeight {
   std::vector<float> scales;  // of each row
   Rows rows;
 
-  explicit ByteWeight(const Tensor& weight) : rows(weight) {
+  /// Of a layer that reads numbers of this scale. Others add the bias, which may be empty, as i32 in units of both
+  /// scales, so that of weights is large enough for it, as where a channel has hardly any weights.
+  ByteWeight(const Tensor& weight, float input_scale, const std::vector<float>& bias) : rows(weight) {
+    constexpr float kMostBias = 1 << 30;
     for (std::size_t i = 0; i < rows.count; ++i) {
-      scales.push_back(whole_scale(rows.row(i), 127));
+      const float least = bias.empty() ? 0 : std::abs(bias[i]) / kMostBias / input_scale;
+      scales.push_back(std::max(whole_scale(rows.row(i), 127), least));
       for (const float value : rows.row(i))
         bytes.push_back(static_cast<std::int8_t>(rounded(value, scales.back(), 127)));
     }
@@ -121,7 +125,8 @@ class ByteWriter {
     if (const auto layer = layers_.find(number); layer != layers_.end()) {
       const QuantLayer& one = *layer->second;
       read[0] = through(one.x, in[0], one.name + ".input");
-      const ByteWeight weight(in[1]);
+      const ByteWeight weight(in[1], scale_of(one.x).scale,
+                              in.size() > 2 ? in[2].values<float>() : std::vector<float>());
       Tensor bytes = Tensor::from({DType::i8, in[1].shape()}, weight.bytes.data());
       const Tensor scales = Tensor::from(scale_shape(in[1].shape()), weight.scales);
       read[1] = dequantize(named(bytes, one.name + ".weight"), named(scales, one.name + ".weight_scale"));
@@ -149,12 +154,16 @@ class ByteWriter {
     return named(cast(stored, options_.others), std::string(stored.name()));
   }
 
+  ByteScale scale_of(int value) const {
+    return byte_scale(byte_range(statistics_.at(value).numbers, options_.method, options_.activations),
+                      options_.activations);
+  }
+
   /// What bytes keep of a value; all its readers share it.
   Tensor through(int value, const Tensor& tensor, const std::string& name) {
     Tensor& known = restored_[value];
     if (known) return known;
-    const ByteScale to = byte_scale(byte_range(statistics_.at(value).numbers, options_.method, options_.activations),
-                                    options_.activations);
+    const ByteScale to = scale_of(value);
     const Tensor scale = named(Tensor::full({DType::f32, {}}, to.scale), name + "_scale");
     return known = dequantize(quantize(tensor, scale, to.zero_point, options_.activations), scale, to.zero_point);
   }
