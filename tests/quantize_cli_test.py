@@ -198,7 +198,9 @@ class Quantize(TrainedRun):
         scales, bias, read = written["c2.weight_scale"], written["c2.bias"], written["c2.input_scale"][0]
         self.assertTrue(any(abs(value) > 1e-4 for value in bias[:4]), bias)
         for scale, value in zip(scales, bias):
-            self.assertLess(abs(value) / scale / read, 2**31)
+            units = value / scale / read
+            self.assertLess(abs(units), 2**31)
+            self.assertAlmostEqual(units, round(units), delta=max(1e-3, 1e-6 * abs(units)))
         self.assertLess(max(scales[:4]), 1e-6)
 
     def test_damaged_weights_write_nothing(self):

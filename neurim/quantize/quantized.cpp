@@ -130,7 +130,7 @@ class ByteWriter {
       Tensor bytes = Tensor::from({DType::i8, in[1].shape()}, weight.bytes.data());
       const Tensor scales = Tensor::from(scale_shape(in[1].shape()), weight.scales);
       read[1] = dequantize(named(bytes, one.name + ".weight"), named(scales, one.name + ".weight_scale"));
-      if (options_.correct_bias) correct(one, node, weight, read);
+      correct(one, node, weight, read);
     } else if (const auto add = adds_.find(number); add != adds_.end()) {
       for (std::size_t i = 0; i < read.size(); ++i)
         if (node.in[i] == add->second->beside) {
@@ -168,12 +168,18 @@ class ByteWriter {
     return known = dequantize(quantize(tensor, scale, to.zero_point, options_.activations), scale, to.zero_point);
   }
 
+  /// Gives the layer the bias that bytes need: whole numbers of both scales, as runtimes add it in i32.
   void correct(const QuantLayer& layer, const Graph::Node& node, const ByteWeight& weight, Tensors& read) {
+    if (read.size() <= 2 && !options_.correct_bias) return;
     const auto* conv = dynamic_cast<const Conv2d*>(node.op.get());
     std::vector<float> bias = read.size() > 2 ? read[2].values<float>() : std::vector<float>(weight.rows.count, 0);
     const std::vector<float> shift = weight.shift(statistics_.at(layer.x).channel_mean, conv ? conv->options.groups : 1,
                                                   conv != nullptr);
-    for (std::size_t i = 0; i < bias.size(); ++i) bias[i] -= shift[i];
+    const double scale = scale_of(layer.x).scale;
+    for (std::size_t i = 0; i < bias.size(); ++i) {
+      const double unit = scale * weight.scales[i], wanted = bias[i] - (options_.correct_bias ? shift[i] : 0);
+      bias[i] = static_cast<float>(std::nearbyint(wanted / unit) * unit);
+    }
     const Tensor corrected = named(Tensor::from({std::ssize(bias)}, bias), layer.name + ".bias");
     if (read.size() > 2)
       read[2] = corrected;
