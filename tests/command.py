@@ -1,4 +1,5 @@
 """The command as the tests call it, and the small files that they feed it."""
+import array
 import csv
 import fcntl
 import hashlib
@@ -19,7 +20,7 @@ if "NEURIM_BUILD" not in os.environ:
     sys.exit(77)
 ROOT = Path(__file__).resolve().parent.parent
 NEURIM = str(Path(os.environ["NEURIM_BUILD"], "neurim"))
-VERBS = "train val predict explain embed runs board run resume export prune quantize data info models layers operators demo benchmark doctor version".split()
+VERBS = "train val predict explain embed runs board run resume export prune quantize launch data info models layers operators demo benchmark doctor version".split()
 DATA_TASKS = "convert dedupe download label-issues pack preview scan split stats".split()
 
 
@@ -129,6 +130,31 @@ def levels(root):
         for split, count in (("train", 14), ("val", 5)):
             for i in range(count):
                 png(root / split / name / f"{i}.png", 28, 28, level + i)
+
+
+class Tensors:
+    """The f32 tensors of a safetensors file, read and changed in place."""
+    def __init__(self, path):
+        self.path, self.data = path, bytearray(without_checksums(path.read_bytes()))
+        self.begin = 8 + int.from_bytes(self.data[:8], "little")
+        self.header = json.loads(self.data[8:self.begin])
+
+    def place(self, name):
+        return slice(*(self.begin + offset for offset in self.header[name]["data_offsets"]))
+
+    def __getitem__(self, name):
+        return array.array("f", bytes(self.data[self.place(name)]))
+
+    def change(self, name, of):
+        """`of` gives a factor for each row and column."""
+        values, shape = self[name], self.header[name]["shape"]
+        width = len(values) // shape[0]
+        for i, value in enumerate(values):
+            values[i] = value * of(i // width, i % width)
+        self.data[self.place(name)] = values.tobytes()
+
+    def write(self):
+        self.path.write_bytes(self.data)
 
 
 class TrainedRun(unittest.TestCase):

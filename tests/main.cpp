@@ -14,6 +14,7 @@ namespace neurim {
 void define_ops();
 void add_reference_kernels();
 void add_cpu_kernels();
+void define_distributed();
 }  // namespace neurim
 
 /// Exits with 77, which ctest counts as skipped, where the processor lacks what the imitation itself is made of.
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
   neurim::add_reference_kernels();
   neurim::add_reference_kernels_for(0);
   neurim::add_cpu_kernels();
+  neurim::define_distributed();
   choose_tiles();
   if (std::getenv("NEURIM_F16_PRODUCTS")) imitate_f16_products();
   testing::InitGoogleTest(&argc, argv);

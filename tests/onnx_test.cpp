@@ -106,8 +106,8 @@ Tensor random_tensor(const Shape& shape, std::uint64_t seed) {
 /// Ops that have no place in an inference graph.
 bool for_training(std::string_view op) {
   return ends_with(op, "_grad") || ends_with(op, "_step") || op == "dropout" || op == "all_finite" ||
-         op == "random_uniform" || op == "cross_entropy" || op == "ctc_loss" || op == "batch_norm_train" ||
-         ends_with(op, "_recurrence");
+         op == "all_reduce" || op == "random_uniform" || op == "cross_entropy" || op == "ctc_loss" ||
+         op == "batch_norm_train" || ends_with(op, "_recurrence");
 }
 
 /// Ops that rules of ONNX's operators are made of, and that are no such operators themselves.

@@ -1,5 +1,4 @@
 """`neurim quantize`: that what it writes answers nearly the same, is what it says, and that accuracy is held or nothing is written."""
-import array
 import csv
 import json
 import shutil
@@ -7,32 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from command import TrainedRun, levels, neurim, without_checksums
-
-
-class Tensors:
-    """The f32 tensors of a safetensors file, read and changed in place."""
-    def __init__(self, path):
-        self.path, self.data = path, bytearray(without_checksums(path.read_bytes()))
-        self.begin = 8 + int.from_bytes(self.data[:8], "little")
-        self.header = json.loads(self.data[8:self.begin])
-
-    def place(self, name):
-        return slice(*(self.begin + offset for offset in self.header[name]["data_offsets"]))
-
-    def __getitem__(self, name):
-        return array.array("f", bytes(self.data[self.place(name)]))
-
-    def change(self, name, of):
-        """`of` gives a factor for each row and column."""
-        values, shape = self[name], self.header[name]["shape"]
-        width = len(values) // shape[0]
-        for i, value in enumerate(values):
-            values[i] = value * of(i // width, i % width)
-        self.data[self.place(name)] = values.tobytes()
-
-    def write(self):
-        self.path.write_bytes(self.data)
+from command import Tensors, TrainedRun, levels, neurim
 
 
 def rows_of(path):

@@ -72,4 +72,23 @@ std::string Sha256::hex() {
   return digits;
 }
 
+std::string hmac_sha256(std::string_view key, std::string_view message) {
+  constexpr std::size_t kBlock = 64;
+  const auto digest = [](std::initializer_list<std::string_view> parts) {
+    Sha256 sum;
+    for (const std::string_view part : parts) sum.add(std::as_bytes(std::span(part)));
+    const std::string digits = sum.hex();
+    std::string bytes;
+    for (std::size_t i = 0; i < digits.size(); i += 2)
+      bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+    return std::pair(bytes, digits);
+  };
+  std::string padded(key.size() > kBlock ? digest({key}).first : std::string(key));
+  padded.resize(kBlock);
+  std::string inner = padded, outer = padded;
+  for (char& byte : inner) byte ^= 0x36;
+  for (char& byte : outer) byte ^= 0x5c;
+  return digest({outer, digest({inner, message}).first}).second;
+}
+
 }  // namespace neurim

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace neurim {
 
@@ -23,5 +24,8 @@ class Sha256 {
   std::array<std::byte, 64> rest_{};  // of the bytes added, what is no whole block yet
   std::uint64_t size_ = 0;
 };
+
+/// HMAC-SHA-256 (RFC 2104): what only those who know the key can make of a message, as 64 hexadecimal digits.
+std::string hmac_sha256(std::string_view key, std::string_view message);
 
 }  // namespace neurim

@@ -33,6 +33,7 @@ constexpr Verb kVerbs[] = {
     {"board", "show runs on a page of this machine", verb_board},
     {"run", "run a model on raw tensors in .npy files", verb_run, true},
     {"resume", "go on with a run that was stopped", verb_resume, true},
+    {"launch", "train with several processes", verb_launch, true},
     {"export", "write a model as an ONNX file", verb_export, true},
     {"prune", "take channels away from a classifier and train it again", verb_prune, true},
     {"quantize", "write a classifier in 8 bits that stays as accurate as asked", verb_quantize, true},

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
+
+#include "neurim/core/device.h"
+#include "neurim/distributed/launch.h"
 
 namespace neurim::cli {
 
@@ -58,6 +62,21 @@ TrainControl control_of(const Interrupt& interrupt, Console& console, bool dry_r
       .console = &console, .stop = &interrupt.signal(), .dry_run = dry_run, .saved = [&interrupt](const fs::path& run) {
         interrupt.saved(run);
       }};
+}
+
+Job join_training(const Place& place) {
+  if (place.size == 1) return {};
+  set_threads(std::max<std::int64_t>(1, threads() / place.local_size));
+  return Job(join_job(place));
+}
+
+void tell_launcher(TrainControl& control) {
+  const char* file = std::getenv(kRunFileVariable);
+  if (!file || !control.job.writes()) return;
+  control.saved = [saved = control.saved, path = fs::path(file)](const fs::path& run) {
+    if (saved) saved(run);
+    write_file(path, run.string());
+  };
 }
 
 int close_run(const TrainResult& result, const Interrupt& interrupt, Console& console) {

@@ -246,7 +246,7 @@ int verb_export(const Words& words) {
   const InputLayout layout = input_layout_named(o.input_layout);
   if (checkpoint.config.sequence) refuse_options(line, {"input_layout"}, checkpoint);
   if (o.format.of_weights()) return export_weights(checkpoint, o, line, console);
-  const Graph graph = function_of(checkpoint).graph;
+  const Graph graph = function_of(checkpoint, o.onnx.dynamic_batch).graph;
   if (needs_bf16_opset(graph) && !line.given("opset")) o.onnx.opset = std::max(o.onnx.opset, kBf16Opset);
   const ExportedPreprocess kind = exported_preprocess(o.preprocess, o.format.name, checkpoint, layout);
   const fs::path path = o.format.onnx(checkpoint);

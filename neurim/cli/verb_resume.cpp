@@ -20,10 +20,13 @@ int verb_resume(const Words& words) {
   if (!line.parse(words)) return 0;
   require(!run.empty(), "the run is missing; give its folder: neurim resume runs/classify/train");
   initialize();
-  Console console(line.console());
+  const Job job = join_training(place_of_process());
+  Console console(job.writes() ? line.console() : Console::Options{.quiet = true});
   const Interrupt interrupt;
-  const TrainResult result = resume(run, epochs, control_of(interrupt, console, line.dry_run()),
-                                    device == "auto" ? "" : device);
+  TrainControl control = control_of(interrupt, console, line.dry_run());
+  control.job = job;
+  tell_launcher(control);
+  const TrainResult result = resume(run, epochs, control, device == "auto" ? "" : device);
   return line.dry_run() ? close_dry_run(result, line, console) : close_run(result, interrupt, console);
 }
 

@@ -18,9 +18,13 @@ int verb_train(const Words& words) {
   line.add_verbose();
   if (!line.parse(words)) return 0;
   initialize();
-  Console console(line.console());
+  const Job job = join_training(place_of_process());
+  Console console(job.writes() ? line.console() : Console::Options{.quiet = true});
   const Interrupt interrupt;
-  const TrainResult result = train(options, control_of(interrupt, console, line.dry_run()));
+  TrainControl control = control_of(interrupt, console, line.dry_run());
+  control.job = job;
+  tell_launcher(control);
+  const TrainResult result = train(options, control);
   return line.dry_run() ? close_dry_run(result, line, console) : close_run(result, interrupt, console);
 }
 

@@ -13,6 +13,7 @@ int verb_embed(const Words& words);
 int verb_explain(const Words& words);
 int verb_export(const Words& words);
 int verb_info(const Words& words);
+int verb_launch(const Words& words);
 int verb_layers(const Words& words);
 int verb_operators(const Words& words);
 int verb_models(const Words& words);

@@ -43,6 +43,19 @@ Tensors Gradients::known() const {
   return known;
 }
 
+void Gradients::as_sums(double count) {
+  if (samples) return;
+  for (Tensor& gradient : all)
+    if (gradient) gradient = gradient * count, samples = Tensor::scalar(count, DType::f32, gradient.device());
+}
+
+void Gradients::as_means() {
+  if (!samples) return;
+  const Tensor one = scalar_like(samples, 1) / samples;
+  scale = scale ? scale * one : one;
+  samples = {};
+}
+
 AccumulateGradients::AccumulateGradients(const Tensors& weights, std::vector<std::string> names)
     : names_(std::move(names)), samples_(Tensor::scalar(0, DType::f32, weights.front().device())) {
   NEURIM_ASSERT(names_.size() == weights.size());
@@ -51,15 +64,16 @@ AccumulateGradients::AccumulateGradients(const Tensors& weights, std::vector<std
 
 bool AccumulateGradients::apply(Gradients& gradients, double samples) {
   NEURIM_ASSERT(gradients.all.size() == sums_.size());
+  gradients.as_sums(samples);
   const Tensor count = samples_ + samples;
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     Tensor& gradient = gradients.all[i];
     if (!gradient) continue;
-    gradient = sums_[i] + gradient * samples;
+    gradient = sums_[i] + gradient;
     sums_[i].assign(holds_ ? gradient : gradient * 0);
   }
   samples_.assign(holds_ ? count : scalar_like(samples_, 0));
-  if (!holds_) gradients.scale = scalar_like(count, 1) / count;
+  gradients.samples = count;
   return !holds_;
 }
 
@@ -74,6 +88,7 @@ ScaleLoss::ScaleLoss(Device device)
 Tensor ScaleLoss::scaled(const Tensor& loss) const { return loss * scale_; }
 
 bool ScaleLoss::apply(Gradients& gradients, double /*samples*/) {
+  gradients.as_means();
   const Tensor finite = all_finite(gradients.known());
   const Tensor back = cast(finite, DType::f32) / scale_;
   gradients.scale = gradients.scale ? gradients.scale * back : back;
@@ -93,6 +108,7 @@ ClipGradientNorm::ClipGradientNorm(double most) : most_(most) { check_bound(most
 
 bool ClipGradientNorm::apply(Gradients& gradients, double /*samples*/) {
   constexpr double kApart = 1e-6;  // PyTorch's
+  gradients.as_means();
   Tensor squares;
   for (const Tensor& gradient : gradients.known()) {
     const Tensor own = sum(square(cast(gradient, DType::f32)));
@@ -108,6 +124,7 @@ bool ClipGradientNorm::apply(Gradients& gradients, double /*samples*/) {
 ClipGradientValue::ClipGradientValue(double most) : most_(most) { check_bound(most); }
 
 bool ClipGradientValue::apply(Gradients& gradients, double /*samples*/) {
+  gradients.as_means();
   const Tensor scale = gradients.scale;
   for (Tensor& gradient : gradients.all)
     if (gradient) gradient = clamp(scale ? gradient * cast(scale, gradient.dtype()) : gradient, -most_, most_);

@@ -77,6 +77,7 @@ void Optimizer::minimize(const Tensor& loss, double samples) {
   Gradients gradients{neurim::gradients(std::span(&scaled, 1), weights_), {}};
   for (const auto& link : chain_)
     if (!link->apply(gradients, samples)) return;
+  gradients.as_means();
   step(gradients);
 }
 

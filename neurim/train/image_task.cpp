@@ -28,12 +28,15 @@ constexpr std::int64_t kSmallImage = 40;          // pixels of the longer side; 
 constexpr double kMuchCut = 0.2;     // share of an image's area cut by evaluation, above which a hint is printed
 constexpr double kMuchWaiting = 20;  // percent of an epoch, above which a hint is printed
 
-LoaderOptions training_loader(const TrainOptions& options, std::int64_t samples) {
-  LoaderOptions loader = loader_of(options);
+LoaderOptions training_loader(const TrainOptions& options, std::int64_t samples, const Job& job) {
+  const std::int64_t batch = *options.batch, ranks = job.size();
+  require(batch % ranks == 0 && samples >= 2 * ranks, "batch is ", batch, " of ", samples, " images, which ", ranks,
+          " processes do not share evenly; give batch=", (batch + ranks - 1) / ranks * ranks);
+  LoaderOptions loader = loader_of(options, job.rank(), job.size());
   loader.shuffle = true;
   loader.sampler = sampler_of(options);
-  // A last batch of one sample has no variance for batch norm.
-  loader.drop_last = samples > loader.batch && samples % loader.batch == 1;
+  // A last batch of one sample a rank has no variance for batch norm.
+  loader.drop_last = samples > batch && samples % batch > 0 && samples % batch < 2 * ranks;
   return loader;
 }
 
@@ -78,9 +81,9 @@ void check_image_channels(const Dataset& dataset, std::int64_t wanted) {
 }
 
 /// Throws if the model cannot train on the smallest batch, such as batch norm with one value for each channel.
-void check_training(const Model& model, const TrainOptions& options, std::int64_t samples) {
-  const std::int64_t batch = *options.batch, last = samples % batch;
-  const std::int64_t smallest = last > 1 || samples < batch ? last : batch;  // see training_loader
+void check_training(const Model& model, const TrainOptions& options, std::int64_t samples, const Job& job) {
+  const std::int64_t batch = *options.batch, last = samples % batch, ranks = job.size();
+  const std::int64_t smallest = (last >= 2 * ranks || samples < batch ? last : batch) / ranks;  // see training_loader
   const Device device = device_of(model);
   Trace trace({.training = true, .device = device, .random = Tensor::full({DType::i64, {2}}, 0, device)});
   model(trace.input({DType::f32, {smallest, model.in_chans, options.train_imgsz->height, options.train_imgsz->width}}));
@@ -93,15 +96,16 @@ Tensor weights_tensor(const std::vector<float>& weights, Device device) {
 
 }  // namespace
 
-ImageTask::ImageTask(Model model, const Dataset& dataset, const TrainOptions& options)
+ImageTask::ImageTask(Model model, const Dataset& dataset, const TrainOptions& options, const Job& job)
     : model_(std::move(model)),
       dataset_(dataset),
       options_(options),
       preprocess_(preprocess_of(options_)),
       train_size_(*options_.train_imgsz),
       loader_(open_loader(options_.loader, dataset_, Split::train, training_preprocess_of(options_),
-                          augment_of(options_), training_loader(options_, dataset_.size(Split::train)))) {
-  if (dataset_.size(Split::val) > 0) validation_.emplace(model_, dataset_, Split::val, preprocess_, options_);
+                          augment_of(options_), training_loader(options_, dataset_.size(Split::train), job))) {
+  if (dataset_.size(Split::val) > 0)
+    validation_.emplace(model_, dataset_, Split::val, preprocess_, options_, DType::f32, Augment(), job);
 }
 
 ModelConfig ImageTask::config() const {
@@ -260,15 +264,15 @@ void ImageTask::print_notes(Console& console, double waited, double seconds) {
   }
 }
 
-PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptions& options) {
+PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptions& options, const Job& job) {
   const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
   require(model.num_classes == classes, model.name, ": the model has ", model.num_classes, " classes, the data ",
           classes, "; build it with num_classes=", classes);
   check_image_channels(dataset, model.in_chans);
   TrainOptions resolved = options.resolved(model, dataset);
   for (const InputSize& size : {*resolved.train_imgsz, *resolved.imgsz}) check_size(model, size);
-  check_training(model, resolved, dataset.size(Split::train));
-  auto task = std::make_unique<ImageTask>(model, dataset, resolved);
+  check_training(model, resolved, dataset.size(Split::train), job);
+  auto task = std::make_unique<ImageTask>(model, dataset, resolved, job);
   return {std::move(resolved), std::move(model), std::move(task)};
 }
 

@@ -14,7 +14,7 @@ namespace neurim {
 class ImageTask final : public TrainingTask {
  public:
   /// `options` are resolved.
-  ImageTask(Model model, const Dataset& dataset, const TrainOptions& options);
+  ImageTask(Model model, const Dataset& dataset, const TrainOptions& options, const Job& job = {});
 
   ModelConfig config() const override;
   std::string facts() const override;
@@ -60,6 +60,6 @@ class ImageTask final : public TrainingTask {
 };
 
 /// Checks that the model fits the data's classes, resolves the options, and opens loaders. Throws Error(usage).
-PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptions& options);
+PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptions& options, const Job& job = {});
 
 }  // namespace neurim

@@ -10,6 +10,7 @@
 #include "neurim/compile/tuning.h"
 #include "neurim/core/device.h"
 #include "neurim/data/decode.h"
+#include "neurim/distributed/all_reduce.h"
 #include "neurim/function/function.h"
 #include "neurim/hardware/isa.h"
 #include "neurim/hardware/machine.h"
@@ -93,7 +94,8 @@ OpenRun::OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& cont
       model_(std::move(prepared.model)),
       task_(std::move(prepared.task)),
       schedule_(schedule_of(options_)),
-      optimizer_(optimizer_of(options_, named_parameters(Model(place(model_, device_named(options_.device)))))),
+      optimizer_(
+          optimizer_of(options_, named_parameters(Model(place(model_, device_named(options_.device)))), control.job)),
       random_(random_key(options_, device_named(options_.device))),
       progress_(
           start_or_load(folder_ / "weights", model_, {optimizer_.get(), random_}, resumed, *options_.epochs, console_)),
@@ -158,8 +160,10 @@ std::int64_t Run::optimizer_steps() const {
 void OpenRun::describe() {
   console_.print(text("neurim ", version(), untouched() ? "  train  " : "  resume  ", model_.name, "  ", options_.data,
                       " (", task_->contents(), ")"));
-  console_.print(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
-                      thousands(parameter_count(model_)), " parameters · input ", task_->input()));
+  console_.print(text("  run     ", folder_.string(), " · ", options_.device, ", ",
+                      control_.job.alone() ? "" : text(control_.job.size(), " processes of "),
+                      plural(threads(), "thread"), " · ", thousands(parameter_count(model_)), " parameters · input ",
+                      task_->input()));
   for (const std::string& note : notes_) console_.print(note);
   if (compute_dtype_named(options_.precision) == DType::f16 && !has_f16())
     console_.print(
@@ -187,15 +191,32 @@ void OpenRun::describe() {
                         (folder_ / "args.yaml").string()));
 }
 
+/// The step of the loaded batch. Where other ranks are lost in it, the error is theirs.
+Plan Run::run_step(Compiled& plans) {
+  try {
+    return task_->run(plans, progress_.step);
+  } catch (const Error&) {
+    const std::string lost = control_.job.alone() ? "" : group_failure(control_.job.number());
+    if (lost.empty()) throw;
+    fail(Fault::failure, lost, ", at step ", progress_.step + 1);
+  }
+}
+
 void Run::train_batch() {
   const auto batches = static_cast<double>(task_->batches());
   optimizer_->set_lr(
       schedule_.at(static_cast<double>(progress_.epoch) + static_cast<double>(progress_.batch) / batches, 1 / batches));
   const bool last = progress_.batch + 1 == task_->batches();  // of the epoch
   const bool steps = last || (progress_.batch + 1) % options_.grad_accum_steps == 0;
-  const Plan& plan = task_->run(steps ? plans_ : *holding_, progress_.step);
-  if (options_.plots) task_->draw(place_, progress_.step);  // as they were trained on, possibly mixed
-  const double loss = plan.outputs()[0].item();
+  const Plan plan = run_step(steps ? plans_ : *holding_);
+  if (options_.plots && control_.job.writes()) task_->draw(place_, progress_.step);  // as trained on, possibly mixed
+  const auto samples = static_cast<double>(task_->batch_size());
+  // Sums over the samples of all ranks.
+  std::vector<double> sums{plan.outputs()[0].item() * samples, plan.outputs()[1].item(), samples,
+                           asked_to_stop() ? 1.0 : 0.0};
+  control_.job.group().all_reduce(sums);
+  const double loss = sums[0] / sums[2];
+  stops_ = sums[3] > 0;
   if (!std::isfinite(loss))
     fail(Fault::failure, "the loss is ", std::isnan(loss) ? "not a number" : "infinite", " at epoch ",
          progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", task_->batches(), " (lr ",
@@ -207,9 +228,9 @@ void Run::train_batch() {
          " of ", task_->batches(), " (lr ", significant(optimizer_->lr()),
          "), however little the loss is scaled; try precision=bf16, whose numbers are not limited to 65,504, or lr=",
          significant(*options_.lr / 10));
-  progress_.loss_sum += loss * static_cast<double>(task_->batch_size());
-  progress_.correct += plan.outputs()[1].item();
-  progress_.seen += task_->batch_size();
+  progress_.loss_sum += sums[0];
+  progress_.correct += sums[1];
+  progress_.seen += static_cast<std::int64_t>(sums[2]);
   ++progress_.batch;
   ++progress_.step;
 }
@@ -321,6 +342,7 @@ void Run::forget_validation() {
 
 bool Run::validate() {
   const Clock::time_point start = Clock::now();
+  control_.job.average_states(model_);
   forget_validation();
   const TrainingTask::Watch watch = [&](double share) {
     console_.progress(progress_row("  validation ", share, cell(duration(progress_.seconds), 8)));
@@ -378,6 +400,7 @@ void Run::record() {
 }
 
 void Run::save() {
+  if (!control_.job.writes()) return;
   config_.epoch = progress_.epoch;
   config_.step = progress_.step;
   if (tuning_) tuning_->write(place_ / kTuningFile);
@@ -416,11 +439,13 @@ void Run::finish_epoch() {
     progress_.best_epoch = progress_.epoch;
     config_.epoch = progress_.epoch;
     config_.step = progress_.step;
+  }
+  if (best && control_.job.writes()) {
     save_model(model_, weights() / "best.safetensors", metadata_of(config_));
     if (!config_.sequence) write_file(weights() / "model.json", model_json(config_) + '\n');
     task_->report(place_);
   }
-  if (options_.plots) illustrate(best);
+  if (options_.plots && control_.job.writes()) illustrate(best);
   save();
 }
 
@@ -464,7 +489,8 @@ TrainResult OpenRun::result() const {
                      .all_epochs = out_of_patience() ? progress_.epoch : epochs(),
                      .steps = task_->batches(),
                      .validation = task_->validation()};
-  if (progress_.best_epoch > 0) result.metrics = config_of(SafeTensors(result.model).metadata(), result.model).metrics;
+  if (progress_.best_epoch > 0 && control_.job.writes())
+    result.metrics = config_of(SafeTensors(result.model).metadata(), result.model).metrics;
   return result;
 }
 
@@ -481,7 +507,7 @@ TrainResult Run::train_epochs() {
   describe();
   if (untouched()) save();  // a full disk shows before an hour of work
   const auto stopped = [&] {
-    if (progress_.batch > 0) forget_validation();
+    if (progress_.batch > 0) control_.job.average_states(model_), forget_validation();
     save();
     TrainResult stop = result();
     stop.stopped = true;

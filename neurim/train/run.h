@@ -73,12 +73,15 @@ class Run : public OpenRun {
   std::function<Tensors(Tensors)> step(bool holds) const;
   /// Steps of the optimizer so far, those that moved nothing too.
   std::int64_t optimizer_steps() const;
-  bool stopping() const { return control_.stop && control_.stop->load() != 0; }
+  /// Whether the run is to end: where several processes train, once all know it.
+  bool stopping() const { return control_.job.alone() ? asked_to_stop() : stops_; }
+  bool asked_to_stop() const { return control_.stop && control_.stop->load() != 0; }
   fs::path weights() const { return place_ / "weights"; }
   bool train_epoch();
   void begin_table();
   void estimate();
   void train_batch();
+  Plan run_step(Compiled& plans);
   bool validate();
   void forget_validation();
   void finish_epoch();
@@ -106,7 +109,8 @@ class Run : public OpenRun {
   double first_step_seconds_ = 0;  // of this process's first epoch, with the time to make its plan
   std::int64_t timed_steps_ = 0;   // after that one
   bool estimated_ = false, table_begun_ = false;
-  double waited_ = 0;  // for batches of the current epoch in this process, seconds
+  bool stops_ = false;  // what the ranks of a job have agreed on
+  double waited_ = 0;   // for batches of the current epoch in this process, seconds
 };
 
 }  // namespace neurim

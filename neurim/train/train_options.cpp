@@ -10,6 +10,7 @@
 #include "neurim/compile/tuning.h"
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
+#include "neurim/distributed/reduce_gradients.h"
 #include "neurim/graph/trace.h"
 #include "neurim/model/inference.h"
 #include "neurim/model/state.h"
@@ -622,10 +623,12 @@ Preprocess training_preprocess_of(const TrainOptions& o) {
   return preprocess;
 }
 
-LoaderOptions loader_of(const TrainOptions& o) {
-  return {.batch = static_cast<int>(*o.batch),
+LoaderOptions loader_of(const TrainOptions& o, int rank, int ranks) {
+  return {.batch = static_cast<int>(*o.batch) / ranks,
           .workers = static_cast<int>(*o.workers),
           .seed = static_cast<std::uint64_t>(o.seed),
+          .rank = rank,
+          .ranks = ranks,
           .cache = static_cast<Cache>(std::find(kCaches.begin(), kCaches.end(), o.cache) - kCaches.begin()),
           .cache_bytes = static_cast<std::size_t>(o.cache_mib) << 20,
           .max_bad = o.max_bad};
@@ -689,9 +692,10 @@ static std::unique_ptr<Optimizer> unscaled_optimizer_of(const TrainOptions& o, c
       parameters, AdamW::Config{.lr = *o.lr, .weight_decay = *o.weight_decay, .decay_1d = *o.decay_norms});
 }
 
-std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters& parameters) {
+std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters& parameters, const Job& job) {
   std::unique_ptr<Optimizer> optimizer = unscaled_optimizer_of(o, parameters);
   if (o.grad_accum_steps > 1) optimizer->accumulate();
+  if (!job.alone()) optimizer->add(std::make_unique<ReduceGradients>(job.number()));
   if (compute_dtype_named(o.precision) == DType::f16) optimizer->scale_losses();
   if (o.clip_grad > 0 && o.clip_mode == "norm") optimizer->add(std::make_unique<ClipGradientNorm>(o.clip_grad));
   if (o.clip_grad > 0 && o.clip_mode == "value") optimizer->add(std::make_unique<ClipGradientValue>(o.clip_grad));

@@ -11,6 +11,7 @@
 #include "neurim/ops/cross_entropy.h"
 #include "neurim/optim/optimizer.h"
 #include "neurim/optim/schedule.h"
+#include "neurim/train/job.h"
 #include "neurim/train/metrics.h"
 #include "neurim/train/options.h"
 
@@ -131,15 +132,16 @@ Preprocess preprocess_of(const TrainOptions& options);           ///< of evaluat
 Preprocess training_preprocess_of(const TrainOptions& options);  ///< at the training size
 Augment augment_of(const TrainOptions& options);                 ///< of training
 MixOptions mix_of(const TrainOptions& options);                  ///< of training
-LoaderOptions loader_of(const TrainOptions& options);            ///< of evaluation
-Sampler sampler_of(const TrainOptions& options);                 ///< for training
+/// Of evaluation; of rank `rank` of `ranks`, its share of each batch.
+LoaderOptions loader_of(const TrainOptions& options, int rank = 0, int ranks = 1);
+Sampler sampler_of(const TrainOptions& options);  ///< for training
 /// The class weights of the training loss, with a mean of 1 over the training samples. For multi-label data, the weight
 /// of a sample that has the class relative to one that has not. Empty for none.
 std::vector<float> class_weights_of(const TrainOptions& options, const Dataset& dataset);
 Schedule schedule_of(const TrainOptions& options);         ///< with time in epochs
 CrossEntropyOptions loss_of(const TrainOptions& options);  ///< of training
-/// With its hyperparameters.
-std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& options, const Parameters& parameters);
+/// With its hyperparameters and the chain of its gradients.
+std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& options, const Parameters& parameters, const Job& job = {});
 std::vector<std::string> classes_of(const TrainOptions& options);  ///< from a file, if it names one
 /// Without the classes: a run's are in its checkpoints.
 DatasetOptions dataset_of(const TrainOptions& options);

@@ -6,6 +6,7 @@
 #include "neurim/base/writable.h"
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
+#include "neurim/hardware/isa.h"
 #include "neurim/model/model_file.h"
 #include "neurim/model/recurrent_models.h"
 #include "neurim/model/state.h"
@@ -79,6 +80,27 @@ TrainResult described(PreparedRun prepared, const fs::path& folder, const TrainC
   return run.result();
 }
 
+/// A rank other than the first: what it writes goes into a folder that nobody keeps. `resumed`: the run's folder.
+TrainResult follow(PreparedRun prepared, const TrainControl& control, const fs::path& resumed = {}) {
+  const auto place = temporary_folder();
+  return Run(std::move(prepared), resumed.empty() ? *place : resumed, *place, control, !resumed.empty()).go();
+}
+
+/// Throws on all ranks where one has other options, data or kernels.
+void check_alike(const PreparedRun& prepared, const Job& job) {
+  TrainOptions copy = prepared.options;
+  Options named;
+  copy.visit(named);
+  std::vector<std::string> lines;
+  const std::vector<std::string> of_machine{"threads", "workers", "cache_mib"};
+  for (const Option& option : named.list())
+    if (std::find(of_machine.begin(), of_machine.end(), option.name) == of_machine.end())
+      lines.push_back(text(option.name, '=', option.get()));
+  job.check_same("options", join(lines, "\n"));
+  job.check_same("data", prepared.task->facts());
+  job.check_same("instruction sets", std::string(name(isa())));
+}
+
 /// Starts a new run. `asked` are the options before they were resolved.
 TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::optional<Weights>& weights,
                   const TrainControl& control) {
@@ -88,6 +110,8 @@ TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::op
   const TrainControl watched = with_console(control, silent);
   Console& console = *watched.console;
   if (weights) take_weights(prepared, *weights);
+  check_alike(prepared, control.job);
+  control.job.broadcast(prepared.model);
   if (asked.precision == "auto")
     prepared.notes.push_back(text("  precision ", resolved.precision, ", of which this machine multiplies the most"));
   if (console.verbose()) note_choices(asked, resolved, prepared.notes);
@@ -98,6 +122,7 @@ TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::op
     RunLock(folder, false);
     return described(std::move(prepared), folder, watched, false);
   }
+  if (!control.job.writes()) return follow(std::move(prepared), watched);
   const fs::path folder = make_run_folder(resolved.project, resolved.name, resolved.exist_ok);
   check_data_apart(resolved.data, folder);
   check_no_folders(folder);
@@ -123,7 +148,7 @@ TrainResult start(Model model, const Dataset& dataset, const TrainOptions& optio
   std::optional<Weights> weights;
   if (!options.pretrained.empty()) weights = open_weights(options.pretrained);
   if (weights && weights->scaling) take_scaling(model, *weights->scaling);
-  return start(prepare_images(std::move(model), dataset, options), options, weights, control);
+  return start(prepare_images(std::move(model), dataset, options, control.job), options, weights, control);
 }
 
 /// The input channels by default: for images in memory, theirs without alpha; for image files, those with more than
@@ -173,7 +198,7 @@ struct StoppedRun {
     const fs::path file = run / "args.yaml";
     if (!is_there(file))
       fail(Fault::data, run.string(), ": is no run folder: it holds no args.yaml; give the folder that train printed");
-    lock.emplace(folder, !control.dry_run);
+    if (control.job.writes()) lock.emplace(folder, !control.dry_run);
     Options named;
     options.visit(named);
     named.read_yaml(read_text(file), file.string());
@@ -195,6 +220,8 @@ struct StoppedRun {
       read_results(folder / "results.csv", result.epochs, task);
       return result;
     }
+    check_alike(prepared, control.job);
+    if (!control.job.writes()) return follow(std::move(prepared), watched, folder);
     watched.console->log_into(folder / "log.txt");
     return Run(std::move(prepared), folder, folder, watched, true).go();
   }
@@ -210,6 +237,8 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
           "the model is missing; give a model file (.toml) or a name that `neurim models` lists: model=NAME");
   options.check_new();
   use_machine(options);
+  require(control.job.alone() || !is_recurrent_model(options.model), "model: ", options.model,
+          " learns from series and texts, which one process trains; several share images");
   if (is_recurrent_model(options.model)) return start(prepare_sequence(options), options, {}, control);
   const bool of_onnx = is_onnx_file(options.model);
   require(is_known(options.model) || is_model_file(options.model) || of_onnx || !is_there(options.model), "model is ",
@@ -278,7 +307,7 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
                                         .in_chans = options.in_chans.value_or(0),
                                         .image_size = square_side(options),
                                         .seed = {}});
-  return stopped.go_on(prepare_images(std::move(model), dataset, options), control);
+  return stopped.go_on(prepare_images(std::move(model), dataset, options, control.job), control);
 }
 
 TrainResult resume(Model model, const Dataset& dataset, const fs::path& run, std::optional<std::int64_t> epochs,
@@ -287,7 +316,7 @@ TrainResult resume(Model model, const Dataset& dataset, const fs::path& run, std
   if (stopped.config && stopped.config->class_names != dataset.class_names())
     fail(Fault::data, run.string(), ": was trained on the classes [", join(stopped.config->class_names, ", "),
          "], but the data have [", join(dataset.class_names(), ", "), "]; give the data of that run");
-  return stopped.go_on(prepare_images(std::move(model), dataset, stopped.options), control);
+  return stopped.go_on(prepare_images(std::move(model), dataset, stopped.options, control.job), control);
 }
 
 }  // namespace neurim

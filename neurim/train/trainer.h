@@ -5,6 +5,7 @@
 
 #include "neurim/train/checkpoint.h"
 #include "neurim/train/console.h"
+#include "neurim/train/job.h"
 #include "neurim/train/train_options.h"
 
 namespace neurim {
@@ -17,6 +18,7 @@ struct TrainControl {
   bool dry_run = false;
   /// Called with the run's folder whenever a state was saved from which it can be resumed.
   std::function<void(const fs::path& run)> saved = {};
+  Job job = {};  ///< this process and those that train with it
 };
 
 /// What train() did.

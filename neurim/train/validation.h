@@ -10,6 +10,7 @@
 #include "neurim/evaluate/multi_label_csv.h"
 #include "neurim/evaluate/predictions.h"
 #include "neurim/model/model.h"
+#include "neurim/train/job.h"
 #include "neurim/train/train_options.h"
 
 namespace neurim {
@@ -19,9 +20,11 @@ namespace neurim {
 class Validation {
  public:
   /// `options` are resolved. Images are changed by `augment` as in training, the same in every run. With a
-  /// `compute_dtype` other than f32, later changes of the weights are not seen.
+  /// `compute_dtype` other than f32, later changes of the weights are not seen. The ranks of a job share the samples,
+  /// and all of them get the evaluation of all.
   Validation(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
-             const TrainOptions& options, DType compute_dtype = DType::f32, const Augment& augment = {});
+             const TrainOptions& options, DType compute_dtype = DType::f32, const Augment& augment = {},
+             const Job& job = {});
 
   /// Called after each batch with the share that is done; false ends the evaluation.
   using Watch = std::function<bool(double share)>;
@@ -40,16 +43,24 @@ class Validation {
   using Answer = std::function<void(std::int64_t sample, std::span<const float> logits, std::int64_t label)>;
   template <class Evaluator>
   std::optional<Evaluator> evaluate(const Watch& watch, const Answer& answer);
+  /// What the model says of a batch.
+  struct Answers {
+    std::vector<std::int64_t> indices, labels;   ///< as Batch
+    std::vector<float> targets, logits, losses;  ///< (N,classes) as Batch, (N,classes), (N)
+  };
+  Answers answers_to(const Batch& batch);
+  /// Those of all ranks, in the order of the samples.
+  Answers gathered(const Answers& own) const;
   template <class Evaluator>
-  void count(const Batch& batch, const Plan& plan, Evaluator& evaluation, std::vector<bool>& seen,
-             const Answer& answer);
+  void count(Answers& batch, Evaluator& evaluation, std::vector<bool>& seen, const Answer& answer);
 
   const Dataset dataset_;
   const Split split_;
   Preprocess preprocess_;
   std::unique_ptr<BatchSource> loader_;
   Compiled plans_;
-  std::vector<float> logits_, losses_;
+  Job job_;
+  std::int64_t batches_;  // of all ranks together
 };
 
 /// The share of right answers on the split, or of a multi-label set the mean average precision, in [0, 1].

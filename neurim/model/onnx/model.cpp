@@ -431,7 +431,10 @@ OnnxValues run_node(const OnnxProgram& program, const onnx::NodeProto& node, con
     for (const OnnxValue& value : *sizes) mark_constant(value);
     return *sizes;
   }
-  bool constant = tracing() && !op.random && graphs_of(node).empty();
+  // Products read the bytes of weights: plans see where they do.
+  const bool weights = node.op_type() == "DequantizeLinear" && call.inputs() > 0 && call.in(0).is_tensor() &&
+                       call.in(0).tensor().rank() > 1;
+  bool constant = tracing() && !op.random && !weights && graphs_of(node).empty();
   for (int i = 0; constant && i < call.inputs(); ++i) constant = is_constant(call.in(i));
   if (!constant) return op.rule(call);
   const Untraced untraced;

@@ -1,0 +1,140 @@
+#include "neurim/distributed/all_reduce.h"
+
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+#include "neurim/base/error.h"
+#include "neurim/graph/kernel.h"
+#include "neurim/ops/broadcast_to.h"
+#include "neurim/ops/common/rules.h"
+
+namespace neurim {
+
+namespace {
+
+/// A group, and why it failed.
+struct Known {
+  std::shared_ptr<ProcessGroup> group;
+  std::mutex mutex;
+  std::string failure;
+};
+
+/// Those of this process, by their numbers.
+struct Groups {
+  std::mutex mutex;
+  std::deque<Known> all;
+};
+Groups& groups() {
+  static Groups* const groups = [] {
+    auto* made = new Groups;
+    made->all.emplace_back().group = self_group();
+    return made;
+  }();
+  return *groups;
+}
+
+Known& known(std::int64_t number) {
+  Groups& known = groups();
+  const std::lock_guard lock(known.mutex);
+  require(number >= 0 && number < std::ssize(known.all), "all_reduce: there is no group ", number);
+  return known.all[static_cast<std::size_t>(number)];
+}
+
+/// Sums in the layout in which the numbers come, which is the same on all ranks.
+struct PreparedAllReduce {
+  Known* known;
+  std::vector<std::size_t> sizes;  // bytes of each tensor's memory
+
+  static void run(const void* self, const Args& args, int /*task*/) noexcept {
+    const auto& own = *static_cast<const PreparedAllReduce*>(self);
+    try {
+      auto* const all = static_cast<std::byte*>(args.scratch);
+      std::size_t size = 0;
+      for (std::size_t i = 0; i < own.sizes.size(); size += own.sizes[i++])
+        std::memcpy(all + size, args.in[i], own.sizes[i]);
+      if (own.known->group->size() > 1)
+        own.known->group->all_reduce(std::span(reinterpret_cast<float*>(all), size / sizeof(float)), Reduction::sum);
+      size = 0;
+      for (std::size_t i = 0; i < own.sizes.size(); size += own.sizes[i++])
+        std::memcpy(args.out[i], all + size, own.sizes[i]);
+    } catch (const std::exception& error) {
+      try {
+        const std::lock_guard lock(own.known->mutex);
+        own.known->failure = error.what();
+      } catch (...) {
+      }
+      *args.status |= kStatusDeviceFault;
+    }
+  }
+};
+
+Launch prepare_all_reduce(KernelRequest& request) {
+  PreparedAllReduce prepared{&known(static_cast<const AllReduce&>(request.op()).group), {}};
+  for (std::size_t i = 0; i < request.in.size(); ++i) {
+    const TensorDesc& in = request.input(static_cast<int>(i));
+    if (in.layout != request.output(static_cast<int>(i)).layout) return decline(request, "takes and gives one layout");
+    prepared.sizes.push_back(bytes(in.type, in.layout));
+    request.scratch += bytes(in.type, in.layout);
+  }
+  return {.run = PreparedAllReduce::run, .self = std::make_shared<PreparedAllReduce>(std::move(prepared))};
+}
+
+bool propose_all_reduce(KernelRequest& request) {
+  for (std::size_t i = 0; i < request.in.size(); ++i)
+    request.values[request.out[i]].layout = request.input(static_cast<int>(i)).layout;
+  return true;
+}
+
+}  // namespace
+
+std::int64_t group_number(std::shared_ptr<ProcessGroup> group) {
+  Groups& known = groups();
+  const std::lock_guard lock(known.mutex);
+  known.all.emplace_back().group = std::move(group);
+  return std::ssize(known.all) - 1;
+}
+
+std::string group_failure(std::int64_t group) {
+  Known& one = known(group);
+  const std::lock_guard lock(one.mutex);
+  return one.failure;
+}
+
+Types AllReduce::infer(std::span<const Type> in) const {
+  require(!in.empty(), "all_reduce: there are no tensors; give one at least");
+  const bool alone = known(group).group->size() == 1;
+  for (const Type& type : in)
+    require(is_floating(type.dtype) && (alone || type.dtype == DType::f32), "all_reduce: takes ",
+            alone ? "floating tensors" : "f32", ", got ", type);
+  return {in.begin(), in.end()};
+}
+
+Tensors AllReduce::grad(const Gradient& g) const {
+  Tensors of_outputs;
+  for (std::size_t i = 0; i < g.out.size(); ++i)
+    of_outputs.push_back(g.dout[i] ? g.dout[i] : broadcast_to(scalar_like(g.out[i], 0), g.out[i].shape()));
+  return all_reduce(of_outputs, group);
+}
+
+std::vector<Sample> AllReduce::samples() const {
+  const auto op = std::make_shared<AllReduce>();
+  return {{op, {{DType::f32, {3, 7}}}}, {op, {{DType::f32, {70, 33}}, {DType::f32, {}}, {DType::f32, {0, 3}}}}};
+}
+
+Tensors all_reduce(const Tensors& tensors, std::int64_t group) {
+  auto op = std::make_shared<AllReduce>();
+  op->group = group;
+  return neurim::apply(op, tensors);
+}
+
+void define_distributed() {
+  define<AllReduce>();
+  add({.op = "all_reduce",
+       .name = "ring",
+       .device = 0,
+       .prepare = prepare_all_reduce,
+       .propose_layouts = propose_all_reduce});
+}
+
+}  // namespace neurim

@@ -1,0 +1,92 @@
+#include "neurim/distributed/place.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <iterator>
+
+#include "neurim/base/error.h"
+#include "neurim/base/text.h"
+
+namespace neurim {
+
+namespace {
+
+/// The variables of a launcher.
+struct Launcher {
+  const char *name, *rank, *size, *local_rank, *local_size;
+};
+constexpr Launcher kLaunchers[] = {
+    {"neurim launch", "NEURIM_RANK", "NEURIM_SIZE", "NEURIM_LOCAL_RANK", "NEURIM_LOCAL_SIZE"},
+    {"mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"mpirun of MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
+    {"horovodrun", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+};
+constexpr int kMostRanks = 1 << 20;
+
+int whole(const char* name, const std::string& word) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  require(error == std::errc() && end == word.data() + word.size() && number >= 0 && number <= kMostRanks, name,
+          " is '", word, "'; it is a whole number");
+  return number;
+}
+
+/// Where the processes of this launcher meet; "" where nobody says.
+std::string address_of(const Launcher& launcher, const Environment& environment) {
+  if (const auto said = environment("NEURIM_ADDRESS")) return *said;
+  const auto host = environment("MASTER_ADDR"), port = environment("MASTER_PORT");
+  if (host && port) return text(*host, ':', whole("MASTER_PORT", *port) + 1);
+  const auto nodes = environment("SLURM_STEP_NODELIST"), job = environment("SLURM_JOB_ID");
+  constexpr int kFirstPort = 20000, kPorts = 20000;
+  if (std::string_view(launcher.name) == "srun" && nodes && job)
+    return text(first_host(*nodes), ':', kFirstPort + whole("SLURM_JOB_ID", *job) % kPorts);
+  return "";
+}
+
+}  // namespace
+
+std::string first_host(const std::string& list) {
+  const std::size_t bracket = list.find('['), comma = list.find(',');
+  if (bracket == list.npos || comma < bracket) return list.substr(0, comma);
+  const std::size_t end = list.find_first_of(",-]", bracket);
+  return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
+}
+
+Place place_of_process(const Environment& environment) {
+  for (const Launcher& launcher : kLaunchers) {
+    const auto rank = environment(launcher.rank), size = environment(launcher.size);
+    if (!rank || !size) continue;
+    Place place{.rank = whole(launcher.rank, *rank), .size = whole(launcher.size, *size), .launcher = launcher.name};
+    if (place.size == 1) continue;  // as in an allocation of Slurm without srun
+    require(place.rank < place.size, launcher.rank, " is ", place.rank, " of ", place.size, " (", launcher.size,
+            "); it is less");
+    const auto local_rank = environment(launcher.local_rank), local_size = environment(launcher.local_size);
+    place.local_rank = local_rank ? whole(launcher.local_rank, *local_rank) : 0;
+    place.local_size = local_size ? whole(launcher.local_size, *local_size) : place.local_rank + 1;
+    place.address = address_of(launcher, environment);
+    require(!place.address.empty(), launcher.name, " has started ", place.size,
+            " processes, and nothing says where they meet; set NEURIM_ADDRESS=HOST:PORT for all, an address of the "
+            "machine of rank 0 and a free port there");
+    place.secret = environment("NEURIM_SECRET").value_or("");
+    if (const auto timeout = environment("NEURIM_TIMEOUT")) {
+      char* end = nullptr;
+      place.timeout = std::strtod(timeout->c_str(), &end);
+      require(*end == 0 && place.timeout > 0 && place.timeout < 1e6, "NEURIM_TIMEOUT is '", *timeout,
+              "'; it is a number of seconds");
+    }
+    return place;
+  }
+  return {};
+}
+
+Place place_of_process() {
+  return place_of_process([](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  });
+}
+
+}  // namespace neurim

@@ -1,0 +1,19 @@
+// Data parallel training: gradients are those of all ranks' samples.
+#pragma once
+#include "neurim/optim/gradient_transform.h"
+
+namespace neurim {
+
+/// Sums the gradients of all ranks, each weighed by its samples, so that the step has the mean over the samples of all,
+/// as of one batch of them. Behind AccumulateGradients, before what looks at the numbers.
+class ReduceGradients final : public GradientTransform {
+ public:
+  /// `group`: see group_number().
+  explicit ReduceGradients(std::int64_t group) : group_(group) {}
+  bool apply(Gradients& gradients, double samples) override;
+
+ private:
+  std::int64_t group_;
+};
+
+}  // namespace neurim

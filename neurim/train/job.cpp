@@ -1,0 +1,55 @@
+#include "neurim/train/job.h"
+
+#include <algorithm>
+
+#include "neurim/base/error.h"
+#include "neurim/distributed/all_reduce.h"
+
+namespace neurim {
+
+Job::Job() : group_(self_group()) {}
+
+Job::Job(std::shared_ptr<ProcessGroup> group) : group_(std::move(group)) {
+  if (!alone()) number_ = group_number(group_);
+}
+
+void Job::check_same(const std::string& what, const std::string& text) const {
+  if (alone()) return;
+  const std::vector<std::string> all = group_->all_gather(text);
+  const std::vector<std::string> first = split(all[0], '\n');
+  for (int rank = 1; rank < size(); ++rank) {
+    const std::vector<std::string> other = split(all[static_cast<std::size_t>(rank)], '\n');
+    for (std::size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
+      const auto line = [&](const std::vector<std::string>& lines) { return i < lines.size() ? lines[i] : "nothing"; };
+      require(line(first) == line(other), what, " differ: rank 0 has ", line(first), ", rank ", rank, " has ",
+              line(other), "; start all ranks alike");
+    }
+  }
+}
+
+std::string Job::of_first(const std::string& text) const {
+  return alone() ? text : group_->all_gather(writes() ? text : "")[0];
+}
+
+void Job::broadcast(const Model& model) const {
+  if (alone()) return;
+  for (const Parameter& parameter : named_parameters(model)) {
+    std::vector<std::byte> data(bytes(parameter.tensor.type()));
+    parameter.tensor.read(data.data());
+    group_->broadcast(data);
+    if (!writes()) parameter.tensor.write(data.data());
+  }
+}
+
+void Job::average_states(const Model& model) const {
+  if (alone()) return;
+  for (const Parameter& parameter : named_parameters(model)) {
+    if (parameter.role != Role::state || parameter.tensor.dtype() != DType::f32) continue;
+    std::vector<float> values = parameter.tensor.values<float>();
+    group_->all_reduce(values);
+    for (float& value : values) value /= static_cast<float>(size());
+    parameter.tensor.write(values.data());
+  }
+}
+
+}  // namespace neurim

@@ -1,0 +1,40 @@
+// The processes that train a model together.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "neurim/distributed/process_group.h"
+#include "neurim/model/model.h"
+
+namespace neurim {
+
+/// This process's part in a training. Each rank has a share of every batch; rank 0 prints and writes.
+class Job {
+ public:
+  /// A training of one process.
+  Job();
+  explicit Job(std::shared_ptr<ProcessGroup> group);  ///< of the processes of a group
+
+  ProcessGroup& group() const { return *group_; }  ///< the processes
+  std::int64_t number() const { return number_; }  ///< of the group, for ops
+  int rank() const { return group_->rank(); }      ///< of this process
+  int size() const { return group_->size(); }      ///< how many processes there are
+  bool alone() const { return size() == 1; }       ///< whether this is the only one
+  bool writes() const { return rank() == 0; }      ///< whether files and the console are this process's
+
+  /// Throws Error(usage) on all ranks where a line "name: value" of the texts is not that of rank 0; it names the rank,
+  /// the line and both values.
+  void check_same(const std::string& what, const std::string& text) const;
+  /// The text of rank 0.
+  std::string of_first(const std::string& text) const;
+  /// All tensors of the model become those of rank 0.
+  void broadcast(const Model& model) const;
+  /// States, such as a batch norm's statistics, become their means over the ranks, which have seen different samples.
+  void average_states(const Model& model) const;
+
+ private:
+  std::shared_ptr<ProcessGroup> group_;
+  std::int64_t number_ = 0;
+};
+
+}  // namespace neurim

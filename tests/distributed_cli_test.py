@@ -1,0 +1,174 @@
+"""Training with several processes: that it is the training of one, whoever starts it, and what becomes of it where a process is lost."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from command import NEURIM, levels, neurim, not_sanitized, Tensors
+
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith(("NEURIM_RANK", "OMPI_", "PMI_", "SLURM_", "HOROVOD_"))}
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+@not_sanitized
+class Distributed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.home = tempfile.TemporaryDirectory()
+        cls.root = Path(cls.home.name)
+        levels(cls.root / "data")
+        cls.words = ["train", f"data={cls.root}/data", "model=lenet5", "batch=16", "epochs=3", f"project={cls.root}/runs"]
+        run = neurim(*cls.words, "name=one", "--json")
+        assert run.returncode == 0, run
+        cls.alone = json.loads(run.stdout.splitlines()[-1])
+        run = neurim("launch", "np=2", "--", *cls.words, "name=two", "--json")
+        assert run.returncode == 0, run
+        cls.together = json.loads(run.stdout.splitlines()[-1])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.home.cleanup()
+
+    def weights(self, run, name="last"):
+        return Tensors(self.root / "runs" / run / "weights" / f"{name}.safetensors")
+
+    def same(self, one, other, exactly):
+        a, b = self.weights(one), self.weights(other)
+        names = [name for name in a.header if name != "__metadata__"]
+        self.assertEqual(names, [name for name in b.header if name != "__metadata__"])
+        for name in names:
+            if exactly:
+                self.assertEqual(a[name], b[name], name)
+            for x, y in zip(a[name], b[name]):
+                self.assertAlmostEqual(x, y, delta=1e-5)
+
+    def started(self, places, *words):
+        """The processes of a job that a launcher other than ours starts; places: the variables of each."""
+        return [subprocess.Popen([NEURIM, *map(str, words)], env={**PLAIN, **place}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                for place in places]
+
+    def test_two_and_four_processes_are_one(self):
+        for key in ("loss", "top1", "f1_macro"):
+            self.assertAlmostEqual(self.together[key], self.alone[key], delta=1e-6)
+        self.same("one", "two", exactly=False)
+        run = neurim("launch", "np=4", "--", *self.words, "name=four")
+        self.assertEqual((run.returncode, run.stderr), (0, ""), run)
+        self.assertIn("4 processes of", run.stdout)
+        self.assertEqual(run.stdout.count("Saved "), 1)
+        self.same("one", "four", exactly=False)
+        self.assertFalse((self.root / "runs" / "four2").exists())
+        steps = [(self.root / "runs" / name / "results.csv").read_text().splitlines()[-1].split(",")[:2] for name in ("one", "two", "four")]
+        self.assertEqual(steps, [steps[0]] * 3)
+
+    def test_whoever_starts_them_they_come_to_the_same(self):
+        kinds = {"torchrun": lambda r, port: {"RANK": r, "WORLD_SIZE": "2", "LOCAL_RANK": r, "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                                             "MASTER_PORT": str(port - 1)},
+                 "openmpi": lambda r, port: {"OMPI_COMM_WORLD_RANK": r, "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": r,
+                                             "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "NEURIM_ADDRESS": f"127.0.0.1:{port}"},
+                 "horovod": lambda r, port: {"HOROVOD_RANK": r, "HOROVOD_SIZE": "2", "HOROVOD_LOCAL_RANK": r, "HOROVOD_LOCAL_SIZE": "2",
+                                             "NEURIM_ADDRESS": f"127.0.0.1:{port}", "NEURIM_SECRET": "known"}}
+        for name, place in kinds.items():
+            with self.subTest(name):
+                port = free_port()
+                ranks = self.started([place(str(rank), port) for rank in range(2)], *self.words, f"name={name}")
+                for rank in ranks:
+                    said = rank.communicate(timeout=60)
+                    self.assertEqual((rank.returncode, said[1]), (0, ""))
+                self.same("two", name, exactly=True)
+
+    def test_batches_of_several_steps_and_uneven_parts(self):
+        words = [word for word in self.words if not word.startswith("batch")] + ["batch=12", "grad_accum_steps=2", "clip_grad=0.5", "opt=sgd"]
+        for name, start in (("parts1", []), ("parts3", ["launch", "np=3", "--"])):
+            run = neurim(*start, *words, f"name={name}")
+            self.assertEqual(run.returncode, 0, run)
+        self.same("parts1", "parts3", exactly=False)
+
+    def lost(self, *words, after="epoch"):
+        """Starts a job, and kills its last rank once some epochs are done. (exit code, stderr)"""
+        job = subprocess.Popen([NEURIM, "launch", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in job.stdout:
+            if after in line:
+                break
+        ranks = subprocess.run(["pgrep", "-P", str(job.pid)], capture_output=True, text=True, check=True).stdout.split()
+        os.kill(int(ranks[-1]), signal.SIGKILL)
+        begin = time.monotonic()
+        said = job.communicate(timeout=60)
+        return job.returncode, said[1], time.monotonic() - begin, len(ranks)
+
+    def test_a_lost_process_is_named_by_all_others(self):
+        words = [word for word in self.words if not word.startswith(("epochs", "batch"))] + ["epochs=5000", "batch=12"]
+        code, said, seconds, ranks = self.lost("np=3", "--", *words, "name=lost", "--json", after='"event":"epoch"')
+        self.assertEqual((code, ranks), (1, 3), said)
+        self.assertLess(seconds, 10)
+        for rank in (0, 1):
+            self.assertRegex(said, rf"rank {rank} \(.*\): operation \d+ \(.*\): rank 2 \(.*\): the connection is lost")
+        self.assertIn("neurim launch: rank 2 was ended by signal 9", said)
+        self.assertIn("at step", said)
+
+    def test_a_restart_loses_nothing(self):
+        words = [word for word in self.words if not word.startswith("epochs")] + ["epochs=150", "plots=false"]
+        code, said, _, _ = self.lost("np=2", "max_restarts=1", "--", *words, "name=again", "--json", after='"event":"epoch"')
+        self.assertEqual(code, 0, said)
+        self.assertIn("restart 1 of 1: going on with", said)
+        run = neurim("launch", "np=2", "--", *words, "name=whole")
+        self.assertEqual(run.returncode, 0, run)
+        self.same("whole", "again", exactly=True)
+
+    def test_ctrl_c_saves_and_the_job_goes_on(self):
+        words = [word for word in self.words if not word.startswith("epochs")] + ["epochs=150", "plots=false"]
+        job = subprocess.Popen([NEURIM, "launch", "np=2", "--", *words, "name=stopped", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in job.stdout:
+            if '"event":"epoch"' in line:
+                break
+        job.send_signal(signal.SIGINT)
+        job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 130)
+        for start in (["launch", "np=2", "--"],):
+            run = neurim(*start, "resume", self.root / "runs" / "stopped")
+            self.assertEqual(run.returncode, 0, run)
+        run = neurim("launch", "np=2", "--", *words, "name=unstopped")
+        self.assertEqual(run.returncode, 0, run)
+        self.same("unstopped", "stopped", exactly=True)
+
+    def test_ranks_that_are_not_alike_are_told_apart(self):
+        port = free_port()
+        jobs = [subprocess.Popen([NEURIM, *map(str, self.words), "name=unlike", *more], env={**PLAIN, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                                 "MASTER_PORT": str(port - 1)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank, more in enumerate(([], ["lr=0.5"]))]
+        for job in jobs:
+            said = job.communicate(timeout=60)[1]
+            self.assertEqual(job.returncode, 2, said)
+            self.assertRegex(said, r"options differ: rank 0 has lr=0.001, rank 1 has lr=0.5; start all ranks alike")
+        self.assertFalse((self.root / "runs" / "unlike").exists())
+
+    def test_wrong_calls(self):
+        cases = [(["launch", "np=2"], "the command is missing"),
+                 (["launch", "np=0", "--", *self.words], "np is 0"),
+                 (["launch", "np=2", "timeout=0", "--", *self.words], "timeout is 0"),
+                 (["launch", "np=2", "--", "val", "x"], "known are train and resume"),
+                 (["launch", "np=3", "--", *self.words, "name=odd"], "batch is 16 of 42 images, which 3 processes do not share evenly; give batch=18"),
+                 (["launch", "np=2", "--", "train", f"data={self.root}/none", "model=lenet5"], "there is no such folder or file")]
+        for words, said in cases:
+            run = neurim(*words)
+            self.assertIn(run.returncode, (2, 3), run)
+            self.assertIn(said, run.stderr)
+            self.assertEqual(len(run.stderr.splitlines()), 1, run)
+        lonely = self.started([{"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port() - 1), "NEURIM_TIMEOUT": "0.5"}], *self.words)[0]
+        said = lonely.communicate(timeout=30)[1]
+        self.assertEqual(lonely.returncode, 1, said)
+        self.assertIn("1 of 2 processes came", said)
+        homeless = self.started([{"PMI_RANK": "0", "PMI_SIZE": "2"}], *self.words)[0]
+        self.assertIn("set NEURIM_ADDRESS=HOST:PORT", homeless.communicate(timeout=30)[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
