@@ -41,9 +41,9 @@ class HeldSignals {
   void release() const { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   /// The next signal, or 0 after a while. `by_a_process`: not of the terminal, which has told all processes itself.
   int next(bool& by_a_process) const {
-    const timespec while_{0, 200'000'000};
+    const timespec some_time{0, 200'000'000};
     siginfo_t what{};
-    const int signal = ::sigtimedwait(&set_, &what, &while_);
+    const int signal = ::sigtimedwait(&set_, &what, &some_time);
     by_a_process = what.si_code <= 0;
     return std::max(signal, 0);
   }

@@ -35,7 +35,7 @@ OnnxValue value_of(const Tensor& tensor, const OnnxPort& port) {
 struct InferenceSession::Stage {
   using Call = std::function<OnnxValues(const OnnxValues&)>;
 
-  Stage(std::vector<OnnxPort> in, std::vector<OnnxPort> out, Call function, const PlanOptions& options,
+  Stage(const std::vector<OnnxPort>& in, std::vector<OnnxPort> out, Call function, const PlanOptions& options,
         std::size_t most_plans, InputLayout layout)
       : inputs(in_layout(in, layout)),
         outputs(std::move(out)),

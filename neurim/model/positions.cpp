@@ -46,11 +46,11 @@ bool are_positions(const Shape& shape) { return shape.rank() == 3 && shape[0] ==
 std::int64_t image_size_of(const Model& model, const StateDict& weights) {
   for (const Parameter& parameter : named_parameters(model)) {
     const Shape own = parameter.tensor.shape();
-    if (!are_positions(own)) continue;
+    const std::int64_t side = own.rank() == 3 ? side_of(own[1] - 1) : 0;
+    if (side == 0 || !are_positions(own)) continue;
     for (const auto& [name, entry] : weights.entries) {
       const Shape& theirs = entry.type.shape;
-      if (are_positions(theirs) && theirs[2] == own[2])
-        return side_of(theirs[1] - 1) * (model.image_size / side_of(own[1] - 1));
+      if (are_positions(theirs) && theirs[2] == own[2]) return side_of(theirs[1] - 1) * (model.image_size / side);
     }
   }
   return 0;
