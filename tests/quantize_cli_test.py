@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from command import Tensors, TrainedRun, levels, neurim
+from command import Tensors, TrainedRun, levels, neurim, not_sanitized
 
 
 def rows_of(path):
@@ -14,6 +14,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
+@not_sanitized
 class Transformer(unittest.TestCase):
     def test_vision_transformers_too(self):
         with tempfile.TemporaryDirectory() as home:
