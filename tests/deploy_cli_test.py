@@ -5,30 +5,22 @@ With NEURIM_PEERS, the path of a Python that has openvino, tensorrt-rtx and trit
 import array
 import json
 import os
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from command import NEURIM, TrainedRun, neurim
+from command import NEURIM, TrainedRun, neurim, npy
 
 # By the schema that Triton's own client has.
 PARSES = """
 import sys
-import tempfile
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 config = text_format.Parse(open(sys.argv[1]).read(), model_config_pb2.ModelConfig())
 print(config.name, config.backend, config.max_batch_size)
 """
-
-
-def npy(path, values, shape):
-    """Writes f32 values as NumPy does, behind a header of 128 bytes."""
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + values.tobytes())
 
 
 class Deploy(TrainedRun):
@@ -70,7 +62,7 @@ class Deploy(TrainedRun):
                 inputs, first, last = (Path(folder, part) for part in ("in", "first", "last"))
                 inputs.mkdir()
                 values = array.array("f", (i * 37 % 101 / 50 - 1 for i in range(2 * 28 * 28)))
-                npy(inputs / "input_0.npy", values, (2, 28, 28, 1))
+                npy(inputs / "input_0.npy", "(2, 28, 28, 1)", values)
                 for words in ((model, f"outputs={first}"), (self.folder, f"outputs={last}", "input_layout=nhwc")):
                     run = neurim("run", f"model={words[0]}", f"inputs={inputs}", *words[1:])
                     self.assertEqual(run.returncode, 0, run)
@@ -78,7 +70,7 @@ class Deploy(TrainedRun):
                 self.assertEqual(len(one), 6)
                 for a, b in zip(one, other):
                     self.assertAlmostEqual(a, b, delta=1e-5)
-                npy(inputs / "input_0.npy", values, (2, 1, 28, 28))
+                npy(inputs / "input_0.npy", "(2, 1, 28, 28)", values)
                 wrong = neurim("run", f"model={self.folder}", f"inputs={inputs}", f"outputs={first}", "input_layout=nhwc")
                 self.assertEqual((wrong.returncode, "x.transpose(0, 2, 3, 1)" in wrong.stderr), (2, True), wrong)
         self.assertEqual(len(set(answers)), 1)

@@ -4,12 +4,10 @@ import os
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 import unittest
-from pathlib import Path
 
-from command import NEURIM, levels, neurim, not_sanitized, Tensors
+from command import NEURIM, Tensors, TrainedRun, neurim, not_sanitized
 
 PLAIN = {name: value for name, value in os.environ.items() if not name.startswith(("NEURIM_RANK", "OMPI_", "PMI_", "SLURM_", "HOROVOD_"))}
 
@@ -21,23 +19,14 @@ def free_port():
 
 
 @not_sanitized
-class Distributed(unittest.TestCase):
+class Distributed(TrainedRun):
     @classmethod
     def setUpClass(cls):
-        cls.home = tempfile.TemporaryDirectory()
-        cls.root = Path(cls.home.name)
-        levels(cls.root / "data")
-        cls.words = ["train", f"data={cls.root}/data", "model=lenet5", "batch=16", "epochs=3", f"project={cls.root}/runs"]
-        run = neurim(*cls.words, "name=one", "--json")
-        assert run.returncode == 0, run
-        cls.alone = json.loads(run.stdout.splitlines()[-1])
+        super().setUpClass()
+        cls.alone = json.loads(cls.result.stdout.splitlines()[-1])
         run = neurim("launch", "np=2", "--", *cls.words, "name=two", "--json")
         assert run.returncode == 0, run
         cls.together = json.loads(run.stdout.splitlines()[-1])
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.home.cleanup()
 
     def weights(self, run, name="last"):
         return Tensors(self.root / "runs" / run / "weights" / f"{name}.safetensors")
@@ -60,14 +49,14 @@ class Distributed(unittest.TestCase):
     def test_two_and_four_processes_are_one(self):
         for key in ("loss", "top1", "f1_macro"):
             self.assertAlmostEqual(self.together[key], self.alone[key], delta=1e-6)
-        self.same("one", "two", exactly=False)
+        self.same("train", "two", exactly=False)
         run = neurim("launch", "np=4", "--", *self.words, "name=four")
         self.assertEqual((run.returncode, run.stderr), (0, ""), run)
         self.assertIn("4 processes of", run.stdout)
         self.assertEqual(run.stdout.count("Saved "), 1)
-        self.same("one", "four", exactly=False)
+        self.same("train", "four", exactly=False)
         self.assertFalse((self.root / "runs" / "four2").exists())
-        steps = [(self.root / "runs" / name / "results.csv").read_text().splitlines()[-1].split(",")[:2] for name in ("one", "two", "four")]
+        steps = [(self.root / "runs" / name / "results.csv").read_text().splitlines()[-1].split(",")[:2] for name in ("train", "two", "four")]
         self.assertEqual(steps, [steps[0]] * 3)
 
     def test_whoever_starts_them_they_come_to_the_same(self):

@@ -52,8 +52,7 @@ Checkpoint open_model(const std::string& name, const std::string& arch, std::opt
   if (!is_known && (is_there(name) || is_path || ends_with(name, ".safetensors") || ends_with(name, ".neurim") ||
                     is_onnx_file(name) || !arch.empty()))
     return load_checkpoint(name, arch);
-  Model model = create_model(name, {.image_size = imgsz && imgsz->height == imgsz->width ? imgsz->height : 0,
-                                    .seed = static_cast<std::uint64_t>(seed)});
+  Model model = create_model(name, {.image_size = imgsz.value_or(0).side(), .seed = static_cast<std::uint64_t>(seed)});
   ModelConfig config = config_of(model, model.image_size, model.image_size);
   return {{}, std::move(config), std::move(model)};
 }

@@ -57,26 +57,23 @@ std::string shell_word(const std::string& path) {
   return out + '\'';
 }
 
-TrainControl control_of(const Interrupt& interrupt, Console& console, bool dry_run) {
-  return {
-      .console = &console, .stop = &interrupt.signal(), .dry_run = dry_run, .saved = [&interrupt](const fs::path& run) {
-        interrupt.saved(run);
-      }};
+TrainControl control_of(const Interrupt& interrupt, Console& console, bool dry_run, const Job& job) {
+  const char* const file = job.writes() ? std::getenv(kRunFileVariable) : nullptr;
+  return {.console = &console,
+          .stop = &interrupt.signal(),
+          .dry_run = dry_run,
+          .saved =
+              [&interrupt, launcher = file ? fs::path(file) : fs::path()](const fs::path& run) {
+                interrupt.saved(run);
+                if (!launcher.empty()) write_file(launcher, run.string());
+              },
+          .job = job};
 }
 
 Job join_training(const Place& place) {
   if (place.size == 1) return {};
   set_threads(std::max<std::int64_t>(1, threads() / place.local_size));
   return Job(join_job(place));
-}
-
-void tell_launcher(TrainControl& control) {
-  const char* file = std::getenv(kRunFileVariable);
-  if (!file || !control.job.writes()) return;
-  control.saved = [saved = control.saved, path = fs::path(file)](const fs::path& run) {
-    if (saved) saved(run);
-    write_file(path, run.string());
-  };
 }
 
 int close_run(const TrainResult& result, const Interrupt& interrupt, Console& console) {

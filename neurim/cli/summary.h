@@ -21,15 +21,13 @@ std::string metrics_line(const Metrics& metrics);
 /// Quotes the path for a shell.
 std::string shell_word(const std::string& path);
 
-/// Lets signals stop a training and tells them where its run can be resumed. Both arguments have to outlive it.
-TrainControl control_of(const Interrupt& interrupt, Console& console, bool dry_run = false);
+/// Lets signals stop a training, and tells them and the launcher, if there is one, where its run can be resumed. The
+/// first two arguments have to outlive it.
+TrainControl control_of(const Interrupt& interrupt, Console& console, bool dry_run = false, const Job& job = {});
 
 /// The part of this process in a training, as its launcher says: it meets the others. Where it has no threads of its
 /// own, those of the machine are shared among its processes.
 Job join_training(const Place& place);
-
-/// Tells the launcher, if there is one, which run can be resumed.
-void tell_launcher(TrainControl& control);
 
 /// Prints how a run ended. Returns the exit code.
 int close_run(const TrainResult& result, const Interrupt& interrupt, Console& console);

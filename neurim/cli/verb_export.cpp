@@ -151,8 +151,7 @@ struct ExportOptions {
         "format", format.name,
         "onnx; neurim: the graph with its weights in one file, which all verbs take; openvino: IR, by the Python "
         "module openvino; engine: by tensorrt_rtx or tensorrt; triton: a model repository; pt: the weights as a state "
-        "dict "
-        "of PyTorch; timm: a folder for timm.create_model('local-dir:FOLDER')");
+        "dict of PyTorch; timm: a folder for timm.create_model('local-dir:FOLDER')");
     line.options("output", format.output,
                  "file to write, of triton the repository; by default below export in the run folder, as best.onnx");
     input.visit(line.options);

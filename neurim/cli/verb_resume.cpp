@@ -23,10 +23,8 @@ int verb_resume(const Words& words) {
   const Job job = join_training(place_of_process());
   Console console(job.writes() ? line.console() : Console::Options{.quiet = true});
   const Interrupt interrupt;
-  TrainControl control = control_of(interrupt, console, line.dry_run());
-  control.job = job;
-  tell_launcher(control);
-  const TrainResult result = resume(run, epochs, control, device == "auto" ? "" : device);
+  const TrainResult result = resume(run, epochs, control_of(interrupt, console, line.dry_run(), job),
+                                    device == "auto" ? "" : device);
   return line.dry_run() ? close_dry_run(result, line, console) : close_run(result, interrupt, console);
 }
 

@@ -21,10 +21,7 @@ int verb_train(const Words& words) {
   const Job job = join_training(place_of_process());
   Console console(job.writes() ? line.console() : Console::Options{.quiet = true});
   const Interrupt interrupt;
-  TrainControl control = control_of(interrupt, console, line.dry_run());
-  control.job = job;
-  tell_launcher(control);
-  const TrainResult result = train(options, control);
+  const TrainResult result = train(options, control_of(interrupt, console, line.dry_run(), job));
   return line.dry_run() ? close_dry_run(result, line, console) : close_run(result, interrupt, console);
 }
 

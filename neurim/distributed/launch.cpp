@@ -11,7 +11,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <random>
 
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
@@ -61,19 +60,20 @@ struct Ending {
   }
 };
 
-class Job {
+/// The processes of a job.
+class Ranks {
  public:
-  Job(const std::vector<std::string>& command, const std::vector<std::vector<std::string>>& variables,
-      const HeldSignals& signals, const fs::path& folder)
+  Ranks(const std::vector<std::string>& command, const std::vector<std::vector<std::string>>& variables,
+        const HeldSignals& signals, const fs::path& folder)
       : folder_(folder) {
     for (const std::vector<std::string>& own : variables) start(command, own, signals);
   }
-  ~Job() {
+  ~Ranks() {
     for (const pid_t process : processes_)
       if (process > 0) ::kill(process, SIGKILL), ::waitpid(process, nullptr, 0);
   }
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
 
   /// Waits for the end of all; the ending of the rank that failed first, or of rank 0.
   Ending wait(const HeldSignals& signals) {
@@ -156,13 +156,6 @@ class Job {
   std::vector<pid_t> processes_;  // 0: has ended
 };
 
-std::string drawn_secret() {
-  std::random_device device;
-  std::string secret;
-  for (int i = 0; i < 8; ++i) secret += text(device(), i < 7 ? "-" : "");
-  return secret;
-}
-
 }  // namespace
 
 int launch(const std::vector<std::string>& command, const LaunchOptions& options,
@@ -184,7 +177,7 @@ int launch(const std::vector<std::string>& command, const LaunchOptions& options
                            text("NEURIM_LOCAL_RANK=", rank), text("NEURIM_LOCAL_SIZE=", options.processes),
                            text("NEURIM_ADDRESS=", address), text("NEURIM_SECRET=", secret),
                            text("NEURIM_TIMEOUT=", options.timeout), text(kRunFileVariable, '=', run_file.string())});
-    const Ending ending = Job(line, variables, signals, *folder).wait(signals);
+    const Ending ending = Ranks(line, variables, signals, *folder).wait(signals);
     if (ending.code == 0) return 0;
     const bool lost = ending.signal != 0 || ending.code == 1;
     if (options.tell && lost) options.tell(ending.text());

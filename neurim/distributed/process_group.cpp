@@ -11,7 +11,6 @@ class SelfGroup final : public ProcessGroup {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  std::string name() const override { return "self"; }
   void all_reduce(std::span<float> /*values*/, Reduction /*reduction*/) override {}
   void all_reduce(std::span<double> /*values*/, Reduction /*reduction*/) override {}
   void broadcast(std::span<std::byte> /*bytes*/, int root) override {

@@ -21,9 +21,8 @@ class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
 
-  virtual int rank() const = 0;          ///< of this process
-  virtual int size() const = 0;          ///< of the group
-  virtual std::string name() const = 0;  ///< "self", "ring"
+  virtual int rank() const = 0;  ///< of this process
+  virtual int size() const = 0;  ///< of the group
 
   /// Each number becomes the reduction of those of all ranks, in place and the same bits everywhere. The order of
   /// additions is fixed, so that the same numbers give the same bits each time.

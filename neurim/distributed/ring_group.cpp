@@ -1,15 +1,13 @@
 #include "neurim/distributed/ring_group.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <random>
 
 #include "neurim/base/bytes.h"
 #include "neurim/base/error.h"
 #include "neurim/base/sha256.h"
 #include "neurim/base/text.h"
 #include "neurim/base/xxh64.h"
+#include "neurim/hardware/machine.h"
 
 namespace neurim {
 
@@ -21,19 +19,6 @@ constexpr std::size_t kMostGathered = 1u << 30;   // of a rank in all_gather
 constexpr std::size_t kHeader = 32;               // of an operation: number, bytes and name; or of a report
 constexpr std::string_view kReport = "NEURIMer";  // in the place of the number
 constexpr std::size_t kMostReport = 4096;
-
-std::string drawn() {
-  std::random_device device;
-  std::string digits;
-  for (int i = 0; i < 8; ++i) digits += text(device(), '.');
-  return digits;
-}
-
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 /// "host:port" -> its parts; of "[::1]:80" without the brackets.
 std::pair<std::string, std::string> parts_of(const std::string& address) {
@@ -48,7 +33,7 @@ std::pair<std::string, std::string> parts_of(const std::string& address) {
 /// Both ends show that they know the secret. Returns the message of the other one. `caller`: this end has connected.
 std::string introduce(Socket& socket, const std::string& secret, const std::string& message, bool caller,
                       Deadline until) {
-  const std::string mine = drawn();
+  const std::string mine = drawn_secret();
   socket.send_message(mine, until);
   const std::string theirs = socket.receive_message(kMostMessage, until);
   const auto proof = [&](const std::string& number, bool of_caller, const std::string& said) {
@@ -112,7 +97,7 @@ void RingGroup::meet(const Place& place) {
     }
     addresses[0] = text(others[1].local_host(), ' ', own.port());
     hosts_[0] = host_name();
-    session = drawn();
+    session = drawn_secret();
     const std::string table = text(session, '\n', join(addresses, "\n"), '\n', join(hosts_, "\n"));
     for (int rank = 1; rank < size_; ++rank) others[static_cast<std::size_t>(rank)].send_message(table, until);
     return connect_ring(addresses, own, session, place.secret);

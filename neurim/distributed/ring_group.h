@@ -16,7 +16,6 @@ class RingGroup final : public ProcessGroup {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::string name() const override { return "ring"; }
   void all_reduce(std::span<float> values, Reduction reduction) override;
   void all_reduce(std::span<double> values, Reduction reduction) override;
   void broadcast(std::span<std::byte> bytes, int root) override;

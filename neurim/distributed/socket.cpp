@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -27,10 +28,15 @@ constexpr auto kBetweenTries = std::chrono::milliseconds(20);
 
 [[noreturn]] void lost(const char* why) { fail(Fault::failure, "the connection is lost: ", why); }
 
+/// Milliseconds for poll().
+int left_until(Deadline deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+}
+
 /// Waits for one of these events. What has ended counts as ready: the call that follows says how.
 void wait(std::span<pollfd> files, Deadline deadline) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  const int ready = ::poll(files.data(), files.size(), static_cast<int>(std::max<std::int64_t>(0, left.count())));
+  const int ready = ::poll(files.data(), files.size(), left_until(deadline));
   if (ready == 0) fail(Fault::failure, "nothing came in time");
   if (ready < 0 && errno != EINTR) lost(std::strerror(errno));
 }
@@ -63,8 +69,7 @@ std::size_t received(int file, std::span<std::byte> bytes) {
 bool connects(int file, Deadline deadline) {
   if (errno != EINPROGRESS) return false;
   pollfd one{file, POLLOUT, 0};
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  if (::poll(&one, 1, static_cast<int>(std::max<std::int64_t>(0, left.count()))) <= 0) {
+  if (::poll(&one, 1, left_until(deadline)) <= 0) {
     errno = ETIMEDOUT;
     return false;
   }
@@ -170,6 +175,13 @@ std::string Socket::local_host() const {
   ::getsockname(file_, reinterpret_cast<sockaddr*>(&address), &size);
   ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
   return host;
+}
+
+std::string drawn_secret() {
+  std::random_device device;
+  std::string secret;
+  for (int i = 0; i < 8; ++i) secret += text(device(), '.');
+  return secret;
 }
 
 Listener::Listener(const std::string& host, const std::string& port) {

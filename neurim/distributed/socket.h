@@ -40,6 +40,9 @@ class Socket {
   int file_ = -1;
 };
 
+/// 256 bits by chance, as text: what nobody guesses.
+std::string drawn_secret();
+
 /// A port at which others connect.
 class Listener {
  public:

@@ -19,6 +19,8 @@ InputLayout input_layout_named(std::string_view name) {
   return InputLayout::model;
 }
 
+Shape channels_last(const Shape& images) { return {images[0], images[2], images[3], images[1]}; }
+
 Tensor channels_last(const Tensor& x) { return transpose(x, {0, 2, 3, 1}); }
 
 Tensor channels_first(const Tensor& x) { return transpose(x, {0, 3, 1, 2}); }
@@ -32,7 +34,7 @@ Function channels_last(const Function& function, Device device) {
   std::vector<bool> turned;
   for (Function::Port& port : inputs) {
     turned.push_back(of_images(port));
-    if (const Shape s = port.type.shape; turned.back()) port.type.shape = {s[0], s[2], s[3], s[1]};
+    if (turned.back()) port.type.shape = channels_last(port.type.shape);
   }
   Metadata metadata = function.metadata;
   metadata[kInputLayout] = kChannelsLast;

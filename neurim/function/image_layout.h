@@ -15,6 +15,8 @@ inline const std::string kInputLayout = "input_layout";  ///< among the metadata
 /// The layout of that name: "model" or "nhwc". Throws Error(usage) for another one.
 InputLayout input_layout_named(std::string_view name);
 
+/// (N,C,H,W) -> (N,H,W,C).
+Shape channels_last(const Shape& images);
 /// x(N,C,H,W) -> (N,H,W,C).
 Tensor channels_last(const Tensor& x);
 /// x(N,H,W,C) -> (N,C,H,W).

@@ -26,6 +26,9 @@ struct Machine {
 
 Machine this_machine();
 
+/// Its name in the network; "localhost" where it has none.
+std::string host_name();
+
 /// Bytes of the largest cache; where nobody tells how large the caches are, more than any.
 std::size_t largest_cache();
 

@@ -118,7 +118,7 @@ struct InferenceSession::Stage {
     require(std::any_of(ports.begin(), ports.end(), is_images),
             "input_layout: the model takes no images (N,C,H,W), so there is no other order of their axes");
     for (OnnxPort& port : ports)
-      if (is_images(port)) port.shape = Shape{(*port.shape)[0], (*port.shape)[2], (*port.shape)[3], (*port.shape)[1]};
+      if (is_images(port)) port.shape = channels_last(*port.shape);
     return ports;
   }
   /// The call with images (N,H,W,C), of a function with these ports.

@@ -51,10 +51,11 @@ void Gradients::as_sums(double count) {
 
 void Gradients::as_means() {
   if (!samples) return;
-  const Tensor one = scalar_like(samples, 1) / samples;
-  scale = scale ? scale * one : one;
+  multiply(scalar_like(samples, 1) / samples);
   samples = {};
 }
+
+void Gradients::multiply(const Tensor& factor) { scale = scale ? scale * factor : factor; }
 
 AccumulateGradients::AccumulateGradients(const Tensors& weights, std::vector<std::string> names)
     : names_(std::move(names)), samples_(Tensor::scalar(0, DType::f32, weights.front().device())) {
@@ -90,8 +91,7 @@ Tensor ScaleLoss::scaled(const Tensor& loss) const { return loss * scale_; }
 bool ScaleLoss::apply(Gradients& gradients, double /*samples*/) {
   gradients.as_means();
   const Tensor finite = all_finite(gradients.known());
-  const Tensor back = cast(finite, DType::f32) / scale_;
-  gradients.scale = gradients.scale ? gradients.scale * back : back;
+  gradients.multiply(cast(finite, DType::f32) / scale_);
   const Tensor counted = where(finite, finite_steps_ + 1, scalar_like(finite_steps_, 0)),
                grows = greater_equal(counted, scalar_like(counted, kPatience));
   const Tensor doubled = where(grows, scale_ * 2, scale_);
@@ -114,10 +114,11 @@ bool ClipGradientNorm::apply(Gradients& gradients, double /*samples*/) {
     const Tensor own = sum(square(cast(gradient, DType::f32)));
     squares = squares ? squares + own : own;
   }
-  const Tensor& scale = gradients.scale;
+  const Tensor scale = gradients.scale;
   const Tensor norm = scale ? sqrt(squares) * scale : sqrt(squares);
   const Tensor factor = clamp(scalar_like(norm, most_) / (norm + kApart), 0, 1) + norm * 0;  // NaN of an infinite norm
-  gradients.scale = unless_still(scale, scale ? scale * factor : factor);
+  gradients.multiply(factor);
+  gradients.scale = unless_still(scale, gradients.scale);
   return true;
 }
 

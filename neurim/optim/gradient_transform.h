@@ -10,9 +10,10 @@ struct Gradients {
   Tensor scale;  ///< a f32 scalar that they are yet to be multiplied with, 0 where nothing is to move; undefined: 1
   Tensor samples = {};  ///< a f32 scalar: they are sums over so many samples; undefined: they are means
 
-  void as_sums(double samples);  ///< of a batch of so many
-  void as_means();               ///< by way of `scale`
-  Tensors known() const;         ///< those that are defined
+  void as_sums(double samples);         ///< of a batch of so many
+  void as_means();                      ///< by way of `scale`
+  void multiply(const Tensor& factor);  ///< the same, with a f32 scalar
+  Tensors known() const;                ///< those that are defined
 };
 
 /// A link of the chain that an optimizer applies to its gradients, in order. Recorded with the step: all it does are

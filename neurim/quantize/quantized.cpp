@@ -154,9 +154,12 @@ class ByteWriter {
     return named(cast(stored, options_.others), std::string(stored.name()));
   }
 
-  ByteScale scale_of(int value) const {
-    return byte_scale(byte_range(statistics_.at(value).numbers, options_.method, options_.activations),
-                      options_.activations);
+  const ByteScale& scale_of(int value) {
+    const auto [known, fresh] = scales_.try_emplace(value);
+    if (fresh)
+      known->second = byte_scale(byte_range(statistics_.at(value).numbers, options_.method, options_.activations),
+                                 options_.activations);
+    return known->second;
   }
 
   /// What bytes keep of a value; all its readers share it.
@@ -192,7 +195,8 @@ class ByteWriter {
   const ByteOptions options_;
   std::map<std::size_t, const QuantLayer*> layers_, adds_;  // by nodes
   std::set<std::size_t> others_;                            // nodes of the other layers, where these are not f32
-  std::map<int, Tensor> restored_;                          // by values of the graph
+  std::map<int, ByteScale> scales_;                         // by values of the graph
+  std::map<int, Tensor> restored_;                          // the same
 };
 
 /// A weight written in groups, and read again as f32.

@@ -252,7 +252,7 @@ Model model_of(const ModelConfig& config, const fs::path& path) {
   const Preprocess& p = config.preprocess;
   return create_model(config.model, {.num_classes = classes,
                                      .in_chans = config.in_chans,
-                                     .image_size = p.height == p.width ? p.height : 0,
+                                     .image_size = InputSize(p.height, p.width).side(),
                                      .seed = {}});
 }
 

@@ -220,7 +220,7 @@ Model timm_model_of(const Checkpoint& checkpoint) {
   for (const std::string& name : timm_models_of(plain)) {
     const Model model = create_model(name, {.num_classes = plain.num_classes,
                                             .in_chans = config.in_chans,
-                                            .image_size = p.height == p.width ? p.height : 0,
+                                            .image_size = InputSize(p.height, p.width).side(),
                                             .seed = {}});
     // timm takes images of their own size alone in networks that compute tensors of it.
     if (!model.computed.empty() && (p.height != model.image_size || p.width != model.image_size)) continue;

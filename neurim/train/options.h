@@ -17,6 +17,8 @@ struct InputSize {
   InputSize(std::int64_t side = 0) : InputSize(side, side) {}
   /// Height and width.
   InputSize(std::int64_t rows, std::int64_t columns) : height(rows), width(columns) {}
+  /// Of a square; 0: it is none.
+  std::int64_t side() const { return height == width ? height : 0; }
   bool operator==(const InputSize&) const = default;
 };
 void append(std::string& out, const InputSize& size);  ///< prints 224, or 192x320

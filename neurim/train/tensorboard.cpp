@@ -18,6 +18,7 @@
 #include "neurim/base/bytes.h"
 #include "neurim/base/error.h"
 #include "neurim/base/tfrecord.h"
+#include "neurim/hardware/machine.h"
 
 namespace neurim {
 
@@ -39,11 +40,9 @@ std::string new_event(std::int64_t step) {
 
 TensorBoardWriter::TensorBoardWriter(const fs::path& folder, std::optional<std::int64_t> resumed_at) {
   make_folder(folder);
-  char host[256] = "";
-  if (::gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') std::strcpy(host, "localhost");
   static std::atomic<unsigned> serial{0};
-  path_ = folder / text("events.out.tfevents.", static_cast<std::int64_t>(seconds_now()), '.', host, '.', ::getpid(),
-                        '.', serial++);
+  path_ = folder / text("events.out.tfevents.", static_cast<std::int64_t>(seconds_now()), '.', host_name(), '.',
+                        ::getpid(), '.', serial++);
   file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   if (file_ < 0) fail(Fault::resource, path_.string(), ": cannot create: ", std::strerror(errno));
 

@@ -175,11 +175,6 @@ ModelFileOptions for_data(const ModelFile& file, const TrainOptions& options, co
   return wanted;
 }
 
-/// Height and width of square images; 0: the model's own, or they are no squares.
-std::int64_t square_side(const TrainOptions& options) {
-  return options.imgsz && options.imgsz->height == options.imgsz->width ? options.imgsz->height : 0;
-}
-
 bool is_known(const std::string& model) {
   const std::vector<std::string> names = model_names();
   return std::find(names.begin(), names.end(), model) != names.end();
@@ -253,7 +248,7 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
   else if (of_onnx)
     trainable_onnx(options.model, 0, 0, options.imgsz);
   else
-    create_model(options.model, {.image_size = square_side(options), .seed = {}});
+    create_model(options.model, {.image_size = options.imgsz.value_or(0).side(), .seed = {}});
   DatasetOptions dataset_options = dataset_of(options);
   dataset_options.class_names = classes_of(options);
   const Dataset dataset = open_for_training(options.data, dataset_options);
@@ -272,7 +267,7 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
   if (!options.in_chans && options.pretrained.empty()) channels = natural_channels(dataset);
   Model model = create_model(options.model, {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
                                              .in_chans = channels,
-                                             .image_size = square_side(options),
+                                             .image_size = options.imgsz.value_or(0).side(),
                                              .seed = static_cast<std::uint64_t>(options.seed)});
   return start(std::move(model), dataset, options, control);
 }
@@ -305,7 +300,7 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
                         : create_model(options.model,
                                        {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
                                         .in_chans = options.in_chans.value_or(0),
-                                        .image_size = square_side(options),
+                                        .image_size = options.imgsz.value_or(0).side(),
                                         .seed = {}});
   return stopped.go_on(prepare_images(std::move(model), dataset, options, control.job), control);
 }

@@ -295,4 +295,48 @@ const PickleItem* find_key(const PickleNode& dict, std::string_view key) {
 
 Pickle::Pickle(std::string_view bytes, bool (*allowed)(std::string_view)) { PickleReader(bytes, allowed, *this).run(); }
 
+PickleWriter::PickleWriter() {
+  put(kProto);
+  out_ += '\2';
+}
+
+void PickleWriter::put(unsigned char code) { out_ += static_cast<char>(code); }
+
+void PickleWriter::string(std::string_view value) {
+  put(kBinUnicode);
+  put_little_endian(out_, value.size(), 4);
+  out_ += value;
+}
+
+void PickleWriter::integer(std::int64_t value) {
+  const bool is_short = value >= 0 && value < 1 << 16;
+  put(is_short ? kBinInt2 : kLong1);
+  if (!is_short) out_ += '\10';  // bytes, little-endian, signed
+  put_little_endian(out_, static_cast<std::uint64_t>(value), is_short ? 2 : 8);
+}
+
+void PickleWriter::no() { put(kNewFalse); }
+
+void PickleWriter::global(std::string_view module, std::string_view name) {
+  put(kGlobal);
+  out_ += text(module, '\n', name, '\n');
+}
+
+void PickleWriter::ordered_dict() {
+  global("collections", "OrderedDict");
+  put(kEmptyTuple);
+  call();
+}
+
+void PickleWriter::begin() { put(kMark); }
+void PickleWriter::tuple() { put(kTuple); }
+void PickleWriter::call() { put(kReduce); }
+void PickleWriter::persistent() { put(kBinPersId); }
+void PickleWriter::set_items() { put(kSetItems); }
+
+std::string PickleWriter::finish() && {
+  put(kStop);
+  return std::move(out_);
+}
+
 }  // namespace neurim

@@ -61,4 +61,26 @@ class Pickle {
   std::size_t size_ = 0;
 };
 
+/// A pickle of protocol 2 that is written: each call does a step of the machine that reads it.
+class PickleWriter {
+ public:
+  PickleWriter();                       ///< begins it
+  void string(std::string_view value);  ///< pushes a value, as the next four do
+  void integer(std::int64_t value);     ///< of any size
+  void no();                            ///< False
+  void global(std::string_view module, std::string_view name);
+  void ordered_dict();      ///< an empty collections.OrderedDict
+  void begin();             ///< marks where a tuple or items begin
+  void tuple();             ///< of all from the last mark on
+  void call();              ///< of the global below with the tuple on top
+  void persistent();        ///< what the reader keeps outside, by the identity on top
+  void set_items();         ///< names and values from the last mark on go into the dict below
+  std::string finish() &&;  ///< the bytes
+
+ private:
+  void put(unsigned char code);
+
+  std::string out_;
+};
+
 }  // namespace neurim

@@ -445,44 +445,6 @@ StateDict read_pytorch_file(const fs::path& path) {
 
 namespace {
 
-/// A pickle of protocol 2 that is written, op by op (docs.python.org/3/library/pickletools.html).
-class PickleWriter {
- public:
-  PickleWriter() : out_("\x80\x02") {}
-  void op(char code) { out_ += code; }
-  void global(std::string_view module, std::string_view name) { out_ += text('c', module, '\n', name, '\n'); }
-  void string(std::string_view value) {
-    out_ += 'X';
-    put_little_endian(out_, value.size(), 4);
-    out_ += value;
-  }
-  void integer(std::int64_t value) {
-    if (value >= 0 && value < 1 << 16) {
-      out_ += 'M';
-      put_little_endian(out_, static_cast<std::uint64_t>(value), 2);
-    } else {  // LONG1: so many bytes, little-endian, signed
-      out_ += "\x8a\x08";
-      put_little_endian(out_, static_cast<std::uint64_t>(value), 8);
-    }
-  }
-  void integers(const std::vector<std::int64_t>& values) {
-    op('(');
-    for (const std::int64_t value : values) integer(value);
-    op('t');
-  }
-  void ordered_dict() {
-    global("collections", "OrderedDict");
-    out_ += ")R";  // of an empty tuple
-  }
-  std::string finish() && {
-    op('.');
-    return std::move(out_);
-  }
-
- private:
-  std::string out_;
-};
-
 const Elements& elements_of(const Tensor& tensor, const std::string& name) {
   const auto* found = std::find_if(std::begin(kElements), std::end(kElements),
                                    [&](const Elements& each) { return each.dtype == tensor.dtype(); });
@@ -498,22 +460,25 @@ void write_tensor(PickleWriter& pickle, const std::string& name, const Tensor& t
     strides[axis - 1] = strides[axis] * std::max<std::int64_t>(sizes[axis], 1);
   pickle.string(name);
   pickle.global("torch._utils", "_rebuild_tensor_v2");
-  pickle.op('(');
-  pickle.op('(');
+  pickle.begin();
+  pickle.begin();
   pickle.string("storage");
   pickle.global("torch", storage.substr(storage.find('.') + 1));
   pickle.string(text(number));
   pickle.string("cpu");
   pickle.integer(tensor.numel());
-  pickle.op('t');
-  pickle.op('Q');  // what lies outside, by its identity
+  pickle.tuple();
+  pickle.persistent();
   pickle.integer(0);
-  pickle.integers(sizes);
-  pickle.integers(strides);
-  pickle.op('\x89');  // False
+  for (const std::vector<std::int64_t>* list : {&sizes, &strides}) {
+    pickle.begin();
+    for (const std::int64_t value : *list) pickle.integer(value);
+    pickle.tuple();
+  }
+  pickle.no();
   pickle.ordered_dict();
-  pickle.op('t');
-  pickle.op('R');
+  pickle.tuple();
+  pickle.call();
 }
 
 }  // namespace
@@ -522,9 +487,9 @@ void write_pytorch_file(const fs::path& path, const std::vector<std::pair<std::s
   constexpr std::size_t kAlignment = 64;
   PickleWriter pickle;
   pickle.ordered_dict();
-  pickle.op('(');
+  pickle.begin();
   for (std::size_t i = 0; i < tensors.size(); ++i) write_tensor(pickle, tensors[i].first, tensors[i].second, i);
-  pickle.op('u');
+  pickle.set_items();
   ZipWriter archive;
   archive.add("archive/data.pkl", std::move(pickle).finish(), kAlignment);
   archive.add("archive/byteorder", "little", kAlignment);
