@@ -13,7 +13,7 @@
 #include "neurim/distributed/all_reduce.h"
 #include "neurim/distributed/place.h"
 #include "neurim/distributed/reduce_gradients.h"
-#include "neurim/distributed/ring_group.h"
+#include "neurim/distributed/message_group.h"
 #include "neurim/nn/linear.h"
 #include "neurim/ops/mean.h"
 #include "neurim/ops/square.h"
@@ -95,7 +95,7 @@ std::vector<std::string> as_ranks(
       change(place);
       try {
         place.timeout = static_cast<double>(timeout.count()) / 1000;
-        RingGroup group(place);
+        MessageGroup group(tcp_wire(place), "tcp", timeout);
         body(group);
       } catch (const Error& error) {
         messages[static_cast<std::size_t>(rank)] = error.what();

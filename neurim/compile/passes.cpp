@@ -102,6 +102,7 @@ Graph fold(const Graph& graph) {
     return std::none_of(shape.begin(), shape.end(), [](const Dim& size) { return size.symbolic(); });
   };
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
+    if (!node.op->pure()) return neurim::apply(node.op, in);
     if (!in.empty() && std::all_of(in.begin(), in.end(), constant) && !kept.count(node.out[0]) &&
         std::all_of(node.out.begin(), node.out.end(), sized)) {
       const Untraced untraced;

@@ -35,10 +35,10 @@ BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& 
   augment.check();
   if (samples_ == 0)
     fail(Fault::data, "loader: the ", split, " split is empty; choose another split, or val_split above 0");
-  const std::int64_t share = epoch_order_.size();
-  batches_ = options.drop_last ? share / options.batch : (share + options.batch - 1) / options.batch;
-  require(batches_ > 0, "loader: ", options.drop_last ? "drop_last leaves nothing of " : "no batch comes of ", share,
-          " samples in batches of ", options.batch, "; use a smaller batch or fewer ranks");
+  const std::int64_t samples = epoch_order_.all(), of_ranks = std::int64_t{options.batch} * options.ranks;
+  batches_ = options.drop_last ? samples / of_ranks : (samples + of_ranks - 1) / of_ranks;
+  require(batches_ > 0, "loader: ", options.drop_last ? "drop_last leaves nothing of " : "no batch comes of ", samples,
+          " samples in batches of ", of_ranks, "; use a smaller batch");
   // Chance may put all bad samples of a set into one split, which is no reason to stop.
   most_bad_ = neurim::most_bad(options.max_bad, dataset.size());
 }
@@ -53,7 +53,7 @@ void BatchSource::start(std::uint32_t epoch, std::int64_t first_batch) {
 }
 
 std::int64_t BatchSource::size_of(std::int64_t batch) const {
-  return std::min<std::int64_t>(options_.batch, epoch_order_.size() - batch * options_.batch);
+  return std::clamp<std::int64_t>(epoch_order_.size() - batch * options_.batch, 0, options_.batch);
 }
 
 void BatchSource::make_room(Filling& filling, std::int64_t size) const {

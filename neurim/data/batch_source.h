@@ -46,7 +46,8 @@ struct Batch {
   std::span<std::int64_t> labels;   ///< (size); empty of a multi-label set
   std::span<float> targets;         ///< (size, classes), 1 where a sample has the class; of a multi-label set only
   std::span<std::int64_t> indices;  ///< (size): which sample of the split each one is
-  int size = 0;                     ///< samples; fewer in the last batch of an epoch, unless drop_last
+  /// Samples; fewer in the last batch of an epoch, unless drop_last, and none where all of them are other ranks'.
+  int size = 0;
 };
 
 /// A sample that could not be decoded.

@@ -131,7 +131,7 @@ Tensors all_reduce(const Tensors& tensors, std::int64_t group) {
 void define_distributed() {
   define<AllReduce>();
   add({.op = "all_reduce",
-       .name = "ring",
+       .name = "messages",
        .device = 0,
        .prepare = prepare_all_reduce,
        .propose_layouts = propose_all_reduce});

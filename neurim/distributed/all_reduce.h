@@ -18,6 +18,7 @@ class AllReduce final : public Op {
   std::int64_t group = 0;  ///< see group_number(); 0: this process alone
   std::string_view name() const override { return "all_reduce"; }
   void fields(Fields& f) override { f("group", group); }
+  bool pure() const override { return false; }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   std::vector<Sample> samples() const override;

@@ -34,6 +34,14 @@ int whole(const char* name, const std::string& word) {
   return number;
 }
 
+bool is_mpi(const Launcher& launcher) { return std::string_view(launcher.name).find("mpirun") == 0; }
+
+/// Whether the variables of MPICH's mpirun are those that srun has set for its own tasks.
+bool is_of_srun(const Environment& environment) {
+  const auto rank = environment("SLURM_PROCID"), size = environment("SLURM_NTASKS");
+  return rank && size && rank == environment("PMI_RANK") && size == environment("PMI_SIZE");
+}
+
 /// Where the processes of this launcher meet; "" where nobody says.
 std::string address_of(const Launcher& launcher, const Environment& environment) {
   if (const auto said = environment("NEURIM_ADDRESS")) return *said;
@@ -58,7 +66,7 @@ std::string first_host(const std::string& list) {
 Place place_of_process(const Environment& environment) {
   for (const Launcher& launcher : kLaunchers) {
     const auto rank = environment(launcher.rank), size = environment(launcher.size);
-    if (!rank || !size) continue;
+    if (!rank || !size || (std::string_view(launcher.rank) == "PMI_RANK" && is_of_srun(environment))) continue;
     Place place{.rank = whole(launcher.rank, *rank), .size = whole(launcher.size, *size), .launcher = launcher.name};
     if (place.size == 1) continue;  // as in an allocation of Slurm without srun
     require(place.rank < place.size, launcher.rank, " is ", place.rank, " of ", place.size, " (", launcher.size,
@@ -67,7 +75,13 @@ Place place_of_process(const Environment& environment) {
     place.local_rank = local_rank ? whole(launcher.local_rank, *local_rank) : 0;
     place.local_size = local_size ? whole(launcher.local_size, *local_size) : place.local_rank + 1;
     place.address = address_of(launcher, environment);
-    require(!place.address.empty(), launcher.name, " has started ", place.size,
+    const std::string backend = environment("NEURIM_BACKEND").value_or("auto");
+    require(backend == "auto" || backend == "tcp" || backend == "ring" || backend == "mpi", "NEURIM_BACKEND is '",
+            backend, "'; known are auto, tcp, mpi");
+    place.backend = backend == "mpi" || (backend == "auto" && is_mpi(launcher) && place.address.empty()) ? "mpi" : "tcp";
+    const auto host = environment("HOROVOD_GLOO_RENDEZVOUS_ADDR"), port = environment("HOROVOD_GLOO_RENDEZVOUS_PORT");
+    if (place.address.empty() && host && port) place.store = text(*host, ':', *port);
+    require(place.backend == "mpi" || !place.address.empty() || !place.store.empty(), launcher.name, " has started ", place.size,
             " processes, and nothing says where they meet; set NEURIM_ADDRESS=HOST:PORT for all, an address of the "
             "machine of rank 0 and a free port there");
     place.secret = environment("NEURIM_SECRET").value_or("");

@@ -35,7 +35,7 @@ int left_until(Deadline deadline) {
 }
 
 /// Waits for one of these events. What has ended counts as ready: the call that follows says how.
-void wait(std::span<pollfd> files, Deadline deadline) {
+void wait_for(std::span<pollfd> files, Deadline deadline) {
   const int ready = ::poll(files.data(), files.size(), left_until(deadline));
   if (ready == 0) fail(Fault::failure, "nothing came in time");
   if (ready < 0 && errno != EINTR) lost(std::strerror(errno));
@@ -120,36 +120,32 @@ void Socket::send(std::span<const std::byte> bytes, Deadline deadline) {
   while (!bytes.empty()) {
     bytes = bytes.subspan(sent(file_, bytes));
     pollfd file{file_, POLLOUT, 0};
-    if (!bytes.empty()) wait({&file, 1}, deadline);
+    if (!bytes.empty()) wait_for({&file, 1}, deadline);
   }
 }
 
 void Socket::receive(std::span<std::byte> bytes, Deadline deadline) {
   while (!bytes.empty()) {
     pollfd file{file_, POLLIN, 0};
-    wait({&file, 1}, deadline);
+    wait_for({&file, 1}, deadline);
     bytes = bytes.subspan(received(file_, bytes));
   }
 }
 
-void Socket::exchange(Socket& to, std::span<const std::byte> out, Socket& from, std::span<std::byte> in,
-                      Deadline deadline, std::size_t& received, bool& of_sender) {
-  received = 0;
-  while (!out.empty() || !in.empty()) {
-    of_sender = !in.empty();
-    pollfd files[2];
-    std::size_t count = 0;
-    if (!out.empty()) files[count++] = {to.file_, POLLOUT, 0};
-    if (!in.empty()) files[count++] = {from.file_, POLLIN, 0};
-    wait(std::span(files).first(count), deadline);
-    if (!in.empty() && files[count - 1].revents != 0) {
-      const std::size_t bytes = neurim::received(from.file_, in);
-      in = in.subspan(bytes), received += bytes;
-    }
-    of_sender = false;
-    if (!out.empty() && files[0].revents != 0) out = out.subspan(sent(to.file_, out));
-  }
+std::size_t Socket::send_some(std::span<const std::byte> bytes) { return sent(file_, bytes); }
+std::size_t Socket::receive_some(std::span<std::byte> bytes) { return received(file_, bytes); }
+
+void Socket::wait(const Socket* to, const Socket* from, Deadline deadline, bool& to_ready, bool& from_ready) {
+  pollfd files[2];
+  std::size_t count = 0;
+  if (to) files[count++] = {to->file_, POLLOUT, 0};
+  if (from) files[count++] = {from->file_, POLLIN, 0};
+  wait_for(std::span(files).first(count), deadline);
+  to_ready = to && files[0].revents != 0;
+  from_ready = from && files[count - 1].revents != 0;
 }
+
+void Socket::end_sending() { ::shutdown(file_, SHUT_WR); }
 
 void Socket::send_message(std::string_view message, Deadline deadline) {
   std::string framed;
@@ -214,7 +210,7 @@ int Listener::port() const {
 Socket Listener::accept(Deadline deadline) {
   for (;;) {
     pollfd file{file_, POLLIN, 0};
-    wait({&file, 1}, deadline);
+    wait_for({&file, 1}, deadline);
     Socket socket(::accept4(file_, nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket) continue;  // who came has gone again
     settle(socket.file_);

@@ -24,10 +24,14 @@ class Socket {
 
   void send(std::span<const std::byte> bytes, Deadline deadline);
   void receive(std::span<std::byte> bytes, Deadline deadline);
-  /// Sends to one neighbour while it receives from another, so that a ring of them does not wait for itself. Where it
-  /// fails `received` is how many bytes came, and `of_sender` whether it is the fault of the one who sends.
-  static void exchange(Socket& to, std::span<const std::byte> out, Socket& from, std::span<std::byte> in,
-                       Deadline deadline, std::size_t& received, bool& of_sender);
+  /// What goes, or comes, without waiting: how many bytes; throws where the other process has ended.
+  std::size_t send_some(std::span<const std::byte> bytes);
+  std::size_t receive_some(std::span<std::byte> bytes);
+  /// Waits until `to` takes bytes or `from` has some; null: neither is waited for. Sets which of them are ready. Throws
+  /// at the deadline.
+  static void wait(const Socket* to, const Socket* from, Deadline deadline, bool& to_ready, bool& from_ready);
+  /// Sends nothing more; what was sent still arrives.
+  void end_sending();
   /// A message with its length before it.
   void send_message(std::string_view message, Deadline deadline);
   std::string receive_message(std::size_t most, Deadline deadline);  ///< throws where it is longer than `most`

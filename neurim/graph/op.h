@@ -134,6 +134,9 @@ class Op : public std::enable_shared_from_this<Op> {
   virtual bool precedes(const Op& /*anchor*/) const { return fusion().pointwise; }
   /// Recomputes output 0, for an op whose traits say that it is rematerializable.
   virtual Tensor rematerialize(std::span<const Tensor> in, std::span<const Tensor> out) const;
+  /// Whether its outputs follow from inputs and attributes alone, so that equal nodes are one, and one of constants is
+  /// computed when it is planned. Not of an op that speaks with other processes.
+  virtual bool pure() const { return true; }
   virtual bool checks_data() const { return false; }  ///< its kernels may set Args::status
   /// What those found, "the target at (3) is 12, which is not in [0,10)", or "". Reads no data of floating inputs.
   virtual std::string data_fault(std::span<const Tensor> /*in*/) const { return {}; }

@@ -5,6 +5,7 @@
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/all_finite.h"
+#include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/clamp.h"
 #include "neurim/ops/common/rules.h"
@@ -57,21 +58,44 @@ void Gradients::as_means() {
 
 void Gradients::multiply(const Tensor& factor) { scale = scale ? scale * factor : factor; }
 
-AccumulateGradients::AccumulateGradients(const Tensors& weights, std::vector<std::string> names)
-    : names_(std::move(names)), samples_(Tensor::scalar(0, DType::f32, weights.front().device())) {
-  NEURIM_ASSERT(names_.size() == weights.size());
-  for (const Tensor& weight : weights) sums_.push_back(Tensor::full(weight.type(), 0, weight.device()));
+AccumulateGradients::AccumulateGradients(const Tensors& weights, std::vector<std::string> names, std::size_t parts,
+                                         Order order)
+    : names_(std::move(names)),
+      sums_(parts),
+      order_(std::move(order)),
+      samples_(Tensor::scalar(0, DType::f32, weights.front().device())) {
+  NEURIM_ASSERT(names_.size() == weights.size() && parts >= 1 && order_.size() + 1 == parts);
+  for (Tensors& sums : sums_)
+    for (const Tensor& weight : weights) sums.push_back(Tensor::full(weight.type(), 0, weight.device()));
+}
+
+void AccumulateGradients::hold(bool holds, std::size_t part) {
+  NEURIM_ASSERT(part < sums_.size() && (holds || part + 1 == sums_.size()));
+  holds_ = holds, part_ = part;
+}
+
+void AccumulateGradients::forget() {
+  for (const Tensors& sums : sums_)
+    for (const Tensor& sum : sums) sum.assign(broadcast_to(scalar_like(sum, 0), sum.shape()));
+  samples_.assign(scalar_like(samples_, 0));
 }
 
 bool AccumulateGradients::apply(Gradients& gradients, double samples) {
-  NEURIM_ASSERT(gradients.all.size() == sums_.size());
   gradients.as_sums(samples);
   const Tensor count = samples_ + samples;
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
+  for (std::size_t i = 0; i < gradients.all.size(); ++i) {
     Tensor& gradient = gradients.all[i];
     if (!gradient) continue;
-    gradient = sums_[i] + gradient;
-    sums_[i].assign(holds_ ? gradient : gradient * 0);
+    const Tensor own = sums_[part_][i] + gradient;
+    if (holds_) {
+      sums_[part_][i].assign(own);
+      continue;
+    }
+    Tensors all;
+    for (std::size_t p = 0; p < sums_.size(); ++p) all.push_back(p == part_ ? own : sums_[p][i]);
+    for (const auto& [into, other] : order_) all[into] = all[into] + all[other];
+    gradient = all[0];
+    for (const Tensors& sums : sums_) sums[i].assign(broadcast_to(scalar_like(gradient, 0), gradient.shape()));
   }
   samples_.assign(holds_ ? count : scalar_like(samples_, 0));
   gradients.samples = count;
@@ -80,7 +104,7 @@ bool AccumulateGradients::apply(Gradients& gradients, double samples) {
 
 void AccumulateGradients::parts(Parts& parts) {
   parts("samples", samples_, Role::state);
-  for (std::size_t i = 0; i < sums_.size(); ++i) parts(text(names_[i], ".gradient"), sums_[i], Role::state);
+  for (std::size_t i = 0; i < names_.size(); ++i) parts(text(names_[i], ".gradient"), sums_[0][i], Role::state);
 }
 
 ScaleLoss::ScaleLoss(Device device)

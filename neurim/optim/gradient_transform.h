@@ -31,18 +31,25 @@ class GradientTransform {
 /// samples, as of one batch of them all. State: "<weight>.gradient", and "samples" since the last step.
 class AccumulateGradients final : public GradientTransform {
  public:
-  /// Of weights that have these names.
-  AccumulateGradients(const Tensors& weights, std::vector<std::string> names);
-  /// Whether what is recorded from now on only adds up.
-  void hold(bool holds) { holds_ = holds; }
+  /// In which order so many sums are combined: pairs (into, other), after which the first has all.
+  using Order = std::vector<std::pair<std::size_t, std::size_t>>;
+  /// Of weights that have these names. Each of `parts` parts of batches has sums of its own, which are combined in this
+  /// order before the step; those of the first are the state.
+  AccumulateGradients(const Tensors& weights, std::vector<std::string> names, std::size_t parts = 1,
+                      Order order = {});
+  /// Whether what is recorded from now on only adds up, and to which part's sums. The step is the last part's.
+  void hold(bool holds, std::size_t part);
+  void forget();  ///< what was added up since the last step
   bool apply(Gradients& gradients, double samples) override;
   void parts(Parts& parts) override;
 
  private:
   std::vector<std::string> names_;
-  Tensors sums_;
+  std::vector<Tensors> sums_;  // of each part
+  const Order order_;
   Tensor samples_;
   bool holds_ = false;
+  std::size_t part_ = 0;
 };
 
 /// Scales the loss before the backward pass, and the gradients back. Where one of them is not finite, nothing moves,

@@ -5,6 +5,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/where.h"
@@ -55,15 +56,19 @@ void Optimizer::step(const Gradients& gradients) {
 
 void Optimizer::add(std::unique_ptr<GradientTransform> transform) { chain_.push_back(std::move(transform)); }
 
-void Optimizer::accumulate() {
-  auto link = std::make_unique<AccumulateGradients>(weights_, names_);
+void Optimizer::accumulate(std::size_t parts, AccumulateGradients::Order order) {
+  auto link = std::make_unique<AccumulateGradients>(weights_, names_, parts, std::move(order));
   accumulate_ = link.get();
   add(std::move(link));
 }
 
-void Optimizer::hold(bool holds) {
+void Optimizer::hold(bool holds, std::size_t part) {
   require(accumulate_ || !holds, "optimizer: it does not add up gradients; call accumulate() first");
-  if (accumulate_) accumulate_->hold(holds);
+  if (accumulate_) accumulate_->hold(holds, part);
+}
+
+void Optimizer::forget_accumulated() {
+  if (accumulate_) accumulate_->forget();
 }
 
 void Optimizer::scale_losses() {
@@ -74,7 +79,16 @@ void Optimizer::scale_losses() {
 
 void Optimizer::minimize(const Tensor& loss, double samples) {
   const Tensor scaled = scale_loss_ ? scale_loss_->scaled(loss) : loss;
-  Gradients gradients{neurim::gradients(std::span(&scaled, 1), weights_), {}};
+  go_through_chain({neurim::gradients(std::span(&scaled, 1), weights_), {}}, samples);
+}
+
+void Optimizer::follow() {
+  Gradients none;
+  for (const Tensor& weight : weights_) none.all.push_back(broadcast_to(scalar_like(weight, 0), weight.shape()));
+  go_through_chain(std::move(none), 0);
+}
+
+void Optimizer::go_through_chain(Gradients gradients, double samples) {
   for (const auto& link : chain_)
     if (!link->apply(gradients, samples)) return;
   gradients.as_means();

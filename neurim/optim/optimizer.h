@@ -27,10 +27,15 @@ class Optimizer {
   /// Adds a link behind the chain. To be called before steps are recorded, and before its state is loaded.
   void add(std::unique_ptr<GradientTransform> transform);
 
+  /// Records what minimize() does for a batch of which there are no samples here, but elsewhere: see ReduceGradients.
+  void follow();
+
   /// Adds up the gradients of several batches before a step; see AccumulateGradients. To be called as add().
-  void accumulate();
-  /// What is recorded from now on adds up gradients without a step. With accumulate().
-  void hold(bool holds);
+  void accumulate(std::size_t parts = 1, AccumulateGradients::Order order = {});
+  /// What is recorded from now on adds up gradients without a step; see AccumulateGradients::hold. With accumulate().
+  void hold(bool holds, std::size_t part = 0);
+  /// Forgets the gradients that were added up since the last step.
+  void forget_accumulated();
 
   /// Scales losses; see ScaleLoss. To be called as add().
   void scale_losses();
@@ -79,6 +84,7 @@ class Optimizer {
     Tensor tensor;
   };
   void step(const Gradients& gradients);
+  void go_through_chain(Gradients gradients, double samples);
 
   Tensor lr_, steps_;
   std::vector<std::unique_ptr<GradientTransform>> chain_;

@@ -28,15 +28,38 @@ constexpr std::int64_t kSmallImage = 40;          // pixels of the longer side; 
 constexpr double kMuchCut = 0.2;     // share of an image's area cut by evaluation, above which a hint is printed
 constexpr double kMuchWaiting = 20;  // percent of an epoch, above which a hint is printed
 
-LoaderOptions training_loader(const TrainOptions& options, std::int64_t samples, const Job& job) {
-  const std::int64_t batch = *options.batch, ranks = job.size();
-  require(batch % ranks == 0 && samples >= 2 * ranks, "batch is ", batch, " of ", samples, " images, which ", ranks,
-          " processes do not share evenly; give batch=", (batch + ranks - 1) / ranks * ranks);
+/// Throws where the model cannot train on so many samples, such as batch norm with one value for each channel.
+void check_training(const Model& model, const TrainOptions& options, std::int64_t samples) {
+  const Device device = device_of(model);
+  Trace trace({.training = true, .device = device, .random = Tensor::full({DType::i64, {2}}, 0, device)});
+  model(trace.input({DType::f32, {samples, model.in_chans, options.train_imgsz->height, options.train_imgsz->width}}));
+}
+
+/// The samples of the smallest part, above 0, of a batch of so many.
+std::int64_t smallest_part(std::int64_t samples, const TrainOptions& options, const Job& job) {
+  return std::max<std::int64_t>(1, samples / (job.parts(options.deterministic) * job.size()));
+}
+
+/// Whether the model trains on the parts of an epoch's last batch, if that is not full. Throws where it does not on
+/// those of any batch.
+bool trains_on_last(const Model& model, const TrainOptions& options, std::int64_t samples, const Job& job) {
+  const std::int64_t batch = *options.batch, last = samples % batch;
+  if (samples > batch) check_training(model, options, smallest_part(batch, options, job));
+  try {
+    check_training(model, options, smallest_part(last > 0 ? last : batch, options, job));
+  } catch (const Error&) {
+    if (samples <= batch) throw;
+    return false;
+  }
+  return true;
+}
+
+LoaderOptions training_loader(const TrainOptions& options, bool drop_last, const Job& job) {
+  share_of_batch(options, job);  // throws
   LoaderOptions loader = loader_of(options, job.rank(), job.size());
   loader.shuffle = true;
   loader.sampler = sampler_of(options);
-  // A last batch of one sample a rank has no variance for batch norm.
-  loader.drop_last = samples > batch && samples % batch > 0 && samples % batch < 2 * ranks;
+  loader.drop_last = drop_last;
   return loader;
 }
 
@@ -80,15 +103,6 @@ void check_image_channels(const Dataset& dataset, std::int64_t wanted) {
        "; from or to more than 4 nothing is converted: give in_chans=", headers[0].channels);
 }
 
-/// Throws if the model cannot train on the smallest batch, such as batch norm with one value for each channel.
-void check_training(const Model& model, const TrainOptions& options, std::int64_t samples, const Job& job) {
-  const std::int64_t batch = *options.batch, last = samples % batch, ranks = job.size();
-  const std::int64_t smallest = (last >= 2 * ranks || samples < batch ? last : batch) / ranks;  // see training_loader
-  const Device device = device_of(model);
-  Trace trace({.training = true, .device = device, .random = Tensor::full({DType::i64, {2}}, 0, device)});
-  model(trace.input({DType::f32, {smallest, model.in_chans, options.train_imgsz->height, options.train_imgsz->width}}));
-}
-
 Tensor weights_tensor(const std::vector<float>& weights, Device device) {
   if (weights.empty()) return {};
   return Tensor::from({static_cast<std::int64_t>(weights.size())}, std::span<const float>(weights), device);
@@ -103,7 +117,9 @@ ImageTask::ImageTask(Model model, const Dataset& dataset, const TrainOptions& op
       preprocess_(preprocess_of(options_)),
       train_size_(*options_.train_imgsz),
       loader_(open_loader(options_.loader, dataset_, Split::train, training_preprocess_of(options_),
-                          augment_of(options_), training_loader(options_, dataset_.size(Split::train), job))) {
+                          augment_of(options_),
+                          training_loader(options_, !trains_on_last(model_, options_, dataset_.size(Split::train), job),
+                                          job))) {
   if (dataset_.size(Split::val) > 0)
     validation_.emplace(model_, dataset_, Split::val, preprocess_, options_, DType::f32, Augment(), job);
 }
@@ -166,7 +182,7 @@ std::function<Tensors(Tensors)> ImageTask::step(Optimizer& optimizer) const {
 void ImageTask::draw(const fs::path& folder, std::int64_t step) const {
   if (step >= kDrawnBatches) return;
   write_file(folder / text("train_batch", step, ".jpg"),
-             batch_image(batch_, training_preprocess_of(options_), dataset_.class_names(),
+             batch_image(part_, training_preprocess_of(options_), dataset_.class_names(),
                          {.lambda = lambda_, .labels = partner_labels_}));
   if (step > 0) return;
   std::vector<ClassCounts> splits;
@@ -176,34 +192,55 @@ void ImageTask::draw(const fs::path& folder, std::int64_t step) const {
   write_file(folder / "labels.png", class_counts_image(options_.data, dataset_.class_names(), splits));
 }
 
-/// Mixes each image with its counterpart from the end of the batch.
+/// Makes the images, labels and targets of a part of the loaded batch the ones to run on.
+void ImageTask::take(const Part& part) {
+  part_ = batch_;
+  if (part.count == 1) return;
+  const std::int64_t samples = part.size(batch_.size);
+  const auto own = [&](auto from, auto& to) {
+    const std::size_t each = from.size() / static_cast<std::size_t>(batch_.size);
+    to.resize(each * static_cast<std::size_t>(samples));
+    for (std::int64_t i = 0; i < samples; ++i)
+      std::copy_n(from.begin() + (part.index + i * part.count) * static_cast<std::int64_t>(each), each,
+                  to.begin() + i * static_cast<std::int64_t>(each));
+    return std::span(to);
+  };
+  part_ = {.images = own(batch_.images, of_part_.images),
+           .labels = own(batch_.labels, of_part_.labels),
+           .targets = own(batch_.targets, of_part_.targets),
+           .indices = own(batch_.indices, of_part_.indices),
+           .size = static_cast<int>(samples)};
+}
+
+/// Mixes each image with its counterpart from the end of the part.
 void ImageTask::mix(const Plan& plan, std::int64_t step) {
   const int height = static_cast<int>(train_size_.height), width = static_cast<int>(train_size_.width);
   Random random(static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(step), kMixStream);
   const Mix drawn = draw_mix(mix_of(options_), height, width, random);
   lambda_ = drawn.lambda;
-  partners_.resize(batch_.size);
+  partners_.resize(part_.size);
   std::iota(partners_.rbegin(), partners_.rend(), 0);
-  mix_images(drawn, partners_, preprocess_.channels, height, width, batch_.images, mix_buffers_);
+  mix_images(drawn, partners_, preprocess_.channels, height, width, part_.images, mix_buffers_);
   if (multi_label()) {
     const Mix blend{.kind = Mix::Kind::mixup, .lambda = drawn.lambda};  // for CutMix too: labels are blended by area
     const auto classes = static_cast<int>(dataset_.class_names().size());
-    return mix_images(blend, partners_, classes, 1, 1, batch_.targets, mix_buffers_);
+    return mix_images(blend, partners_, classes, 1, 1, part_.targets, mix_buffers_);
   }
-  partner_labels_.assign(batch_.labels.rbegin(), batch_.labels.rend());
+  partner_labels_.assign(part_.labels.rbegin(), part_.labels.rend());
   const float lambda = static_cast<float>(drawn.lambda);
   plan.inputs()[2].write(partner_labels_.data());
   plan.inputs()[3].write(&lambda);
 }
 
-Plan ImageTask::run(Compiled& plans, std::int64_t step) {
+Plan ImageTask::run(Compiled& plans, std::int64_t step, const Part& part) {
+  take(part);
   const bool mixed = options_.mixup > 0 || options_.cutmix > 0;
   const Plan& plan = plans.plan_for(
-      multi_label() ? multi_label_types(batch_.size, preprocess_.channels, train_size_.height, train_size_.width,
+      multi_label() ? multi_label_types(part_.size, preprocess_.channels, train_size_.height, train_size_.width,
                                         std::ssize(dataset_.class_names()))
-                    : batch_types(batch_.size, preprocess_.channels, train_size_.height, train_size_.width, mixed));
+                    : batch_types(part_.size, preprocess_.channels, train_size_.height, train_size_.width, mixed));
   if (mixed) mix(plan, step);
-  run_batch(plan, batch_);
+  run_batch(plan, part_);
   return plan;
 }
 
@@ -271,7 +308,6 @@ PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptio
   check_image_channels(dataset, model.in_chans);
   TrainOptions resolved = options.resolved(model, dataset);
   for (const InputSize& size : {*resolved.train_imgsz, *resolved.imgsz}) check_size(model, size);
-  check_training(model, resolved, dataset.size(Split::train), job);
   auto task = std::make_unique<ImageTask>(model, dataset, resolved, job);
   return {std::move(resolved), std::move(model), std::move(task)};
 }

@@ -27,7 +27,7 @@ class ImageTask final : public TrainingTask {
   void start(std::uint32_t epoch, std::int64_t first_batch) override { loader_->start(epoch, first_batch); }
   bool next() override { return loader_->next(batch_); }
   std::int64_t batch_size() const override { return batch_.size; }
-  Plan run(Compiled& plans, std::int64_t step) override;
+  Plan run(Compiled& plans, std::int64_t step, const Part& part) override;
   std::int64_t validation_samples() const override { return dataset_.size(Split::val); }
   bool validate(const Watch& watch, ModelConfig& config) override;
   void report(const fs::path& folder) const override;
@@ -36,6 +36,7 @@ class ImageTask final : public TrainingTask {
 
  private:
   bool multi_label() const { return dataset_.multi_label(); }
+  void take(const Part& part);
   void mix(const Plan& plan, std::int64_t step);
   void check_bad() const;
 
@@ -46,7 +47,11 @@ class ImageTask final : public TrainingTask {
   const InputSize train_size_;
   std::unique_ptr<BatchSource> loader_;
   std::optional<Validation> validation_;
-  Batch batch_;
+  Batch batch_, part_;  // part_: what is run of it
+  struct {
+    std::vector<float> images, targets;
+    std::vector<std::int64_t> labels, indices;
+  } of_part_;  // the memory of a part that is not the whole batch
 
   std::vector<int> partners_;  // for mixing
   std::vector<std::int64_t> partner_labels_;

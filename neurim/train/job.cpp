@@ -13,6 +13,13 @@ Job::Job(std::shared_ptr<ProcessGroup> group) : group_(std::move(group)) {
   if (!alone()) number_ = group_number(group_);
 }
 
+int Job::parts(bool deterministic) const {
+  constexpr int kLeast = 4;
+  int parts = 1;
+  while (deterministic && parts * size() < kLeast) parts *= 2;
+  return parts;
+}
+
 void Job::check_same(const std::string& what, const std::string& text) const {
   if (alone()) return;
   const std::vector<std::string> all = group_->all_gather(text);

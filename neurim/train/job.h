@@ -21,6 +21,9 @@ class Job {
   int size() const { return group_->size(); }      ///< how many processes there are
   bool alone() const { return size() == 1; }       ///< whether this is the only one
   bool writes() const { return rank() == 0; }      ///< whether files and the console are this process's
+  /// Into how many parts each rank takes its share of a batch. Deterministic trainings have four parts at least in all,
+  /// so that 1, 2 and 4 processes do the same.
+  int parts(bool deterministic) const;
 
   /// Throws Error(usage) on all ranks where a line "name: value" of the texts is not that of rank 0; it names the rank,
   /// the line and both values.

@@ -114,11 +114,16 @@ Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainContr
     : OpenRun(std::move(prepared), std::move(folder), control, resumed),
       place_(std::move(place)),
       tuning_(tuning_of(options_, folder_, resumed)),
-      plans_(step(false), plan_options()),
+      parts_(control.job.parts(options_.deterministic)),
+      plans_(step(false, static_cast<std::size_t>(parts_ - 1)), plan_options()),
+      follow_(follow(), plan_options()),
       results_(place_ / "results.csv", progress_.epoch, config_.task()),
       metrics_(place_ / "metrics.jsonl", progress_.epoch),
       board_(place_, resumed ? std::optional(progress_.step + 1) : std::nullopt) {
-  if (options_.grad_accum_steps > 1) holding_.emplace(step(true), plan_options());
+  for (std::int64_t part = 0; part < parts_ - (options_.grad_accum_steps > 1 ? 0 : 1); ++part)
+    holding_.emplace_back(step(true, static_cast<std::size_t>(part)), plan_options());
+  if (options_.deterministic) states_.emplace(model_);
+  if (!control_.job.writes()) optimizer_->forget_accumulated();
   TrainOptions copy = options_;
   Options named;
   copy.visit(named);
@@ -145,10 +150,18 @@ PlanOptions Run::plan_options() const {
           .random = random_};
 }
 
-std::function<Tensors(Tensors)> Run::step(bool holds) const {
-  return [holds, optimizer = optimizer_.get(), step = task_->step(*optimizer_)](const Tensors& in) {
-    optimizer->hold(holds);
+std::function<Tensors(Tensors)> Run::step(bool holds, std::size_t part) const {
+  return [holds, part, optimizer = optimizer_.get(), step = task_->step(*optimizer_)](const Tensors& in) {
+    optimizer->hold(holds, part);
     return step(in);
+  };
+}
+
+std::function<Tensors(Tensors)> Run::follow() const {
+  return [part = static_cast<std::size_t>(parts_ - 1), optimizer = optimizer_.get()](const Tensors&) -> Tensors {
+    optimizer->hold(false, part);
+    optimizer->follow();
+    return {optimizer->weights().front()};
   };
 }
 
@@ -191,15 +204,44 @@ void OpenRun::describe() {
                         (folder_ / "args.yaml").string()));
 }
 
-/// The step of the loaded batch. Where other ranks are lost in it, the error is theirs.
-Plan Run::run_step(Compiled& plans) {
+/// Where other ranks are lost in it, the error is theirs.
+Plan Run::run_plan(const std::function<Plan()>& run) {
   try {
-    return task_->run(plans, progress_.step);
+    return run();
   } catch (const Error&) {
     const std::string lost = control_.job.alone() ? "" : group_failure(control_.job.number());
     if (lost.empty()) throw;
     fail(Fault::failure, lost, ", at step ", progress_.step + 1);
   }
+}
+
+std::pair<double, double> Run::run_parts(bool steps) {
+  double loss = 0, metric = 0;
+  if (states_) states_->begin();
+  for (Part part{.count = parts_}; part.index < parts_; ++part.index) {
+    const bool last = steps && part.index + 1 == parts_;
+    const std::int64_t samples = part.size(task_->batch_size());
+    if (samples == 0 && last) {
+      run_plan([&] {
+        const Plan plan = follow_.plan_for({});
+        plan.run({}, plan.outputs());
+        return plan;
+      });
+    }
+    if (samples == 0) continue;
+    if (all_parts() > 1) {  // each part has random numbers of its own, on whichever rank it is
+      const std::int64_t number = part.index * control_.job.size() + control_.job.rank(),
+                         key[] = {options_.seed, progress_.step * all_parts() + number};
+      random_.write(key);
+    }
+    Compiled& plans = last ? plans_ : holding_[static_cast<std::size_t>(part.index)];
+    const Plan plan = run_plan([&] { return task_->run(plans, progress_.step, part); });
+    loss += plan.outputs()[0].item() * static_cast<double>(samples);
+    metric += plan.outputs()[1].item();
+    if (states_) states_->end_part();
+  }
+  if (states_) states_->finish(control_.job, static_cast<std::size_t>(parts_));
+  return {loss, metric};
 }
 
 void Run::train_batch() {
@@ -208,12 +250,11 @@ void Run::train_batch() {
       schedule_.at(static_cast<double>(progress_.epoch) + static_cast<double>(progress_.batch) / batches, 1 / batches));
   const bool last = progress_.batch + 1 == task_->batches();  // of the epoch
   const bool steps = last || (progress_.batch + 1) % options_.grad_accum_steps == 0;
-  const Plan plan = run_step(steps ? plans_ : *holding_);
-  if (options_.plots && control_.job.writes()) task_->draw(place_, progress_.step);  // as trained on, possibly mixed
+  const auto [loss_sum, metric_sum] = run_parts(steps);
+  if (options_.plots && control_.job.writes() && task_->batch_size() > 0) task_->draw(place_, progress_.step);  // as trained on, possibly mixed
   const auto samples = static_cast<double>(task_->batch_size());
   // Sums over the samples of all ranks.
-  std::vector<double> sums{plan.outputs()[0].item() * samples, plan.outputs()[1].item(), samples,
-                           asked_to_stop() ? 1.0 : 0.0};
+  std::vector<double> sums{loss_sum, metric_sum, samples, asked_to_stop() ? 1.0 : 0.0};
   control_.job.group().all_reduce(sums);
   const double loss = sums[0] / sums[2];
   stops_ = sums[3] > 0;
@@ -296,7 +337,7 @@ bool Run::train_epoch() {
     const double share = static_cast<double>(progress_.batch) / static_cast<double>(batches);
     const double left = progress_.seconds * (static_cast<double>(epochs() - progress_.epoch) - share) / share;
     console_.progress(progress_row("  ", share, text("  ETA ", duration(left))));
-    if (stopping()) return false;
+    if (stopping() && can_stop()) return false;
   }
   return true;
 }

@@ -31,13 +31,23 @@ class SequenceTask : public TrainingTask {
   std::int64_t validation_samples() const override { return windows_.size(Split::val); }
 
  protected:
-  SequenceTask(Model model, const TrainOptions& options, SequenceConfig config, const Windows& windows)
+  SequenceTask(Model model, const TrainOptions& options, SequenceConfig config, const Windows& windows, const Job& job)
       : model_(std::move(model)),
         options_(options),
         config_(std::move(config)),
         windows_(windows),
-        loader_(windows, Split::train, static_cast<int>(*options.batch),
-                {.seed = static_cast<std::uint64_t>(options.seed), .shuffle = true}) {}
+        loader_(windows, Split::train, static_cast<int>(share_of_batch(options, job)),
+                {.seed = static_cast<std::uint64_t>(options.seed),
+                 .shuffle = true,
+                 .rank = job.rank(),
+                 .ranks = job.size()}) {}
+
+  /// The samples of the loaded batch in a part of it.
+  std::vector<std::int64_t> samples_of(const Part& part) const {
+    std::vector<std::int64_t> own;
+    for (std::int64_t i = part.index; i < std::ssize(samples_); i += part.count) own.push_back(samples_[i]);
+    return own;
+  }
 
   /// The facts in data.json for both.
   JsonObject facts_of(const char* kind, std::int64_t steps, std::span<const std::byte> content) const {
@@ -61,8 +71,8 @@ class SequenceTask : public TrainingTask {
 
 class ForecastTask final : public SequenceTask {
  public:
-  ForecastTask(Model model, const TrainOptions& options, SequenceConfig config, ForecastData data)
-      : SequenceTask(std::move(model), options, std::move(config), data.windows),
+  ForecastTask(Model model, const TrainOptions& options, SequenceConfig config, ForecastData data, const Job& job)
+      : SequenceTask(std::move(model), options, std::move(config), data.windows, job),
         data_(std::move(data)),
         validation_(model_, data_, Split::val, config_.season, options_) {}
 
@@ -88,10 +98,11 @@ class ForecastTask final : public SequenceTask {
   std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override {
     return forecast_training_step(model_, optimizer, std_of(model_, data_.target));
   }
-  Plan run(Compiled& plans, std::int64_t) override {
-    data_.copy(Split::train, samples_, steps_, following_);
-    const Plan& plan = plans.plan_for({{DType::f64, {batch_size(), config_.window, data_.series.width()}},
-                                       {DType::f64, {batch_size(), config_.horizon}}});
+  Plan run(Compiled& plans, std::int64_t /*step*/, const Part& part) override {
+    data_.copy(Split::train, samples_of(part), steps_, following_);
+    const std::int64_t samples = part.size(batch_size());
+    const Plan& plan = plans.plan_for({{DType::f64, {samples, config_.window, data_.series.width()}},
+                                       {DType::f64, {samples, config_.horizon}}});
     plan.inputs()[0].write(steps_.data());
     plan.inputs()[1].write(following_.data());
     plan.run(plan.inputs(), plan.outputs());
@@ -118,8 +129,8 @@ class ForecastTask final : public SequenceTask {
 
 class LanguageTask final : public SequenceTask {
  public:
-  LanguageTask(Model model, const TrainOptions& options, SequenceConfig config, LanguageData data)
-      : SequenceTask(std::move(model), options, std::move(config), data.windows),
+  LanguageTask(Model model, const TrainOptions& options, SequenceConfig config, LanguageData data, const Job& job)
+      : SequenceTask(std::move(model), options, std::move(config), data.windows, job),
         data_(std::move(data)),
         validation_(model_, data_, Split::val, options_) {
     for (std::int32_t i = 0; i < data_.corpus.vocabulary.size(); ++i)
@@ -149,9 +160,9 @@ class LanguageTask final : public SequenceTask {
   std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override {
     return language_training_step(model_, optimizer);
   }
-  Plan run(Compiled& plans, std::int64_t) override {
-    data_.copy(Split::train, samples_, seen_, next_);
-    const Type type{DType::i64, {batch_size(), config_.window}};
+  Plan run(Compiled& plans, std::int64_t /*step*/, const Part& part) override {
+    data_.copy(Split::train, samples_of(part), seen_, next_);
+    const Type type{DType::i64, {part.size(batch_size()), config_.window}};
     const Plan& plan = plans.plan_for({type, type});
     plan.inputs()[0].write(seen_.data());
     plan.inputs()[1].write(next_.data());
@@ -197,7 +208,7 @@ RecurrentModelOptions model_options(const TrainOptions& options) {
           .seed = static_cast<std::uint64_t>(options.seed)};
 }
 
-PreparedRun prepare_forecast(const TrainOptions& options, const std::optional<ModelConfig>& config) {
+PreparedRun prepare_forecast(const TrainOptions& options, const std::optional<ModelConfig>& config, const Job& job) {
   Series series = read_series(options.data, config ? config->sequence->columns : columns_of(options), options.target);
   require(!options.target.empty() || series.width() == 1, "target is missing; give the column to forecast, one of ",
           join(series.columns, ", "), ": target=", series.columns[0]);
@@ -217,11 +228,11 @@ PreparedRun prepare_forecast(const TrainOptions& options, const std::optional<Mo
                           .horizon = *resolved.horizon,
                           .season = resolved.season};
   auto task = std::make_unique<ForecastTask>(model, resolved, std::move(sequence),
-                                             ForecastData{std::move(series), windows, target});
+                                             ForecastData{std::move(series), windows, target}, job);
   return {std::move(resolved), std::move(model), std::move(task)};
 }
 
-PreparedRun prepare_language(const TrainOptions& options, const std::optional<ModelConfig>& config) {
+PreparedRun prepare_language(const TrainOptions& options, const std::optional<ModelConfig>& config, const Job& job) {
   Corpus corpus = config ? read_corpus(options.data, vocabulary_of(*config)) : read_corpus(options.data);
   TrainOptions resolved = options.resolved(TaskKind::language, std::ssize(corpus.characters));
   const Windows windows(std::ssize(corpus.characters), windows_of(resolved, TaskKind::language), options.data);
@@ -229,13 +240,13 @@ PreparedRun prepare_language(const TrainOptions& options, const std::optional<Mo
   SequenceConfig sequence{
       .window = *resolved.window, .hidden_size = *resolved.hidden_size, .num_layers = *resolved.num_layers};
   auto task = std::make_unique<LanguageTask>(model, resolved, std::move(sequence),
-                                             LanguageData{std::move(corpus), windows});
+                                             LanguageData{std::move(corpus), windows}, job);
   return {std::move(resolved), std::move(model), std::move(task)};
 }
 
 }  // namespace
 
-PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<ModelConfig>& config) {
+PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<ModelConfig>& config, const Job& job) {
   std::error_code error;
   if (fs::is_directory(options.data, error))
     fail(Fault::data, options.data, ": is a folder, but model=", options.model,
@@ -245,7 +256,7 @@ PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<Mo
   if (config && config->task() != task)
     fail(Fault::data, options.data, ": is ", names_of(task).data, ", but the weights of the run are those of ",
          names_of(config->task()).data, "; put the old data back into args.yaml");
-  return task == TaskKind::forecast ? prepare_forecast(options, config) : prepare_language(options, config);
+  return task == TaskKind::forecast ? prepare_forecast(options, config, job) : prepare_language(options, config, job);
 }
 
 }  // namespace neurim

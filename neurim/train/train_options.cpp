@@ -634,6 +634,13 @@ LoaderOptions loader_of(const TrainOptions& o, int rank, int ranks) {
           .max_bad = o.max_bad};
 }
 
+std::int64_t share_of_batch(const TrainOptions& o, const Job& job) {
+  const std::int64_t batch = *o.batch, ranks = job.size();
+  require(batch % ranks == 0, "batch is ", batch, ", which ", ranks,
+          " processes do not share evenly; give batch=", (batch + ranks - 1) / ranks * ranks);
+  return batch / ranks;
+}
+
 Sampler sampler_of(const TrainOptions& o) {
   return static_cast<Sampler>(std::find(kSamplers.begin(), kSamplers.end(), o.sampler) - kSamplers.begin());
 }
@@ -694,7 +701,8 @@ static std::unique_ptr<Optimizer> unscaled_optimizer_of(const TrainOptions& o, c
 
 std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters& parameters, const Job& job) {
   std::unique_ptr<Optimizer> optimizer = unscaled_optimizer_of(o, parameters);
-  if (o.grad_accum_steps > 1) optimizer->accumulate();
+  const auto parts = static_cast<std::size_t>(job.parts(o.deterministic));
+  if (o.grad_accum_steps > 1 || o.deterministic) optimizer->accumulate(parts, combine_order(parts));
   if (!job.alone()) optimizer->add(std::make_unique<ReduceGradients>(job.number()));
   if (compute_dtype_named(o.precision) == DType::f16) optimizer->scale_losses();
   if (o.clip_grad > 0 && o.clip_mode == "norm") optimizer->add(std::make_unique<ClipGradientNorm>(o.clip_grad));

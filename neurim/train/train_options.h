@@ -134,6 +134,8 @@ Augment augment_of(const TrainOptions& options);                 ///< of trainin
 MixOptions mix_of(const TrainOptions& options);                  ///< of training
 /// Of evaluation; of rank `rank` of `ranks`, its share of each batch.
 LoaderOptions loader_of(const TrainOptions& options, int rank = 0, int ranks = 1);
+/// The samples of each rank's share of a batch. Throws Error(usage) where the ranks cannot share it evenly.
+std::int64_t share_of_batch(const TrainOptions& options, const Job& job);
 Sampler sampler_of(const TrainOptions& options);  ///< for training
 /// The class weights of the training loss, with a mean of 1 over the training samples. For multi-label data, the weight
 /// of a sample that has the class relative to one that has not. Empty for none.

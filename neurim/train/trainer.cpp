@@ -232,9 +232,7 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
           "the model is missing; give a model file (.toml) or a name that `neurim models` lists: model=NAME");
   options.check_new();
   use_machine(options);
-  require(control.job.alone() || !is_recurrent_model(options.model), "model: ", options.model,
-          " learns from series and texts, which one process trains; several share images");
-  if (is_recurrent_model(options.model)) return start(prepare_sequence(options), options, {}, control);
+  if (is_recurrent_model(options.model)) return start(prepare_sequence(options, {}, control.job), options, {}, control);
   const bool of_onnx = is_onnx_file(options.model);
   require(is_known(options.model) || is_model_file(options.model) || of_onnx || !is_there(options.model), "model is ",
           options.model,
@@ -292,7 +290,7 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
   check_remembered_data(options.data, run / "args.yaml", "go there, or put another path into that file");
   if (options.model.empty())
     fail(Fault::data, (run / "args.yaml").string(), ": names no model; it is damaged, put the line back");
-  if (!of_file && is_recurrent_model(options.model)) return stopped.go_on(prepare_sequence(options, config), control);
+  if (!of_file && is_recurrent_model(options.model)) return stopped.go_on(prepare_sequence(options, config, control.job), control);
   DatasetOptions dataset_options = dataset_of(options);
   if (config) dataset_options.class_names = config->class_names;
   const Dataset dataset = open_for_training(options.data, dataset_options);

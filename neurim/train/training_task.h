@@ -11,6 +11,13 @@
 
 namespace neurim {
 
+/// A part of the samples of a batch: those at index, index + count, index + 2 count, …
+struct Part {
+  std::int64_t index = 0, count = 1;
+  /// How many of so many samples it has.
+  std::int64_t size(std::int64_t samples) const { return (samples - index + count - 1) / count; }
+};
+
 /// A run's data, its training step, and its evaluation. The model is the run's; a task shares its tensors.
 class TrainingTask {
  public:
@@ -34,9 +41,9 @@ class TrainingTask {
   virtual std::int64_t batches() const = 0;                               ///< of an epoch
   virtual void start(std::uint32_t epoch, std::int64_t first_batch) = 0;  ///< begins an epoch at a batch
   virtual bool next() = 0;                      ///< loads the next batch; false at the end of the epoch
-  virtual std::int64_t batch_size() const = 0;  ///< of the batch that is loaded
-  /// Runs step `step` of the run on the loaded batch; the plan holds the results.
-  virtual Plan run(Compiled& plans, std::int64_t step) = 0;
+  virtual std::int64_t batch_size() const = 0;  ///< of the batch that is loaded; 0: all of it is other ranks'
+  /// Runs step `step` of the run on a part of the loaded batch that has samples; the plan holds the results.
+  virtual Plan run(Compiled& plans, std::int64_t step, const Part& part) = 0;
 
   virtual std::int64_t validation_samples() const = 0;  ///< 0 without a validation split
   /// Whether there is a validation split.
@@ -46,7 +53,7 @@ class TrainingTask {
   virtual bool validate(const Watch& watch, ModelConfig& config) = 0;
   virtual void report(const fs::path& folder) const = 0;  ///< writes the results of the last validation
 
-  /// Draws images of the batch of step `step`, the last that was run.
+  /// Draws images of the part of step `step` that was run last.
   virtual void draw(const fs::path&, std::int64_t /*step*/) const {}
   /// Prints new notes on the data. `waited`: percent of the epoch's `seconds` of training spent waiting for data.
   virtual void print_notes(Console&, double /*waited*/, double /*seconds*/) {}

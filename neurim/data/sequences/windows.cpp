@@ -33,20 +33,22 @@ Windows::Windows(std::int64_t steps, const WindowOptions& options, const std::st
 }
 
 WindowLoader::WindowLoader(const Windows& windows, Split split, int batch, const OrderOptions& order)
-    : order_(windows.size(split), order), batch_(batch) {
+    : order_(windows.size(split), order), batch_(batch), ranks_(order.ranks) {
   require(batch >= 1, "loader: batch is ", batch, "; it is at least 1");
 }
 
 void WindowLoader::start(std::uint32_t epoch, std::int64_t first_batch) {
   order_.fill(epoch, samples_);
-  at_ = first_batch * batch_;
+  at_ = first_batch;
 }
 
 bool WindowLoader::next(std::vector<std::int64_t>& samples) {
-  const auto end = std::min<std::int64_t>(at_ + batch_, static_cast<std::int64_t>(samples_.size()));
-  if (at_ >= end) return false;
-  samples.assign(samples_.begin() + at_, samples_.begin() + end);
-  at_ = end;
+  if (at_ == batches()) return false;
+  const auto place = [&](std::int64_t batch) {
+    return samples_.begin() + std::min<std::int64_t>(batch * batch_, std::ssize(samples_));
+  };
+  samples.assign(place(at_), place(at_ + 1));
+  ++at_;
   return true;
 }
 

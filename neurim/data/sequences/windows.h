@@ -64,13 +64,14 @@ class WindowLoader {
 
   /// Begins an epoch at a batch.
   void start(std::uint32_t epoch, std::int64_t first_batch = 0);
-  /// The samples of the next batch (the last one of an epoch may be smaller), or false at the end.
+  /// The samples of the next batch (the last one of an epoch may be smaller, and empty where all are other ranks'), or
+  /// false at the end.
   bool next(std::vector<std::int64_t>& samples);
-  std::int64_t batches() const { return (order_.size() + batch_ - 1) / batch_; }  ///< of an epoch
+  std::int64_t batches() const { return (order_.all() + batch_ * ranks_ - 1) / (batch_ * ranks_); }  ///< of an epoch
 
  private:
   Order order_;
-  std::int64_t batch_, at_ = 0;
+  std::int64_t batch_, ranks_, at_ = 0;
   std::vector<std::int64_t> samples_;
 };
 

@@ -1,0 +1,334 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "neurim/base/bytes.h"
+#include "neurim/base/error.h"
+#include "neurim/base/sha256.h"
+#include "neurim/base/text.h"
+#include "neurim/base/xxh64.h"
+#include "neurim/distributed/wire.h"
+#include "neurim/hardware/machine.h"
+
+namespace neurim {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kIntroduction = std::chrono::seconds(5);
+constexpr auto kLastWords = std::chrono::milliseconds(200);  // for reports to be sent and read
+constexpr std::size_t kMostMessage = 1 << 16;                // of those who introduce themselves
+constexpr std::size_t kMostFrame = 1 << 20;                  // bytes of a frame
+constexpr std::size_t kShortFrame = 1 << 14;                 // bytes that go with the frame's head
+
+/// "host:port" -> its parts; of "[::1]:80" without the brackets.
+std::pair<std::string, std::string> parts_of(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  require(colon != address.npos && colon + 1 < address.size(), "the address of the job is '", address,
+          "'; it is HOST:PORT");
+  std::string host = address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return {host, address.substr(colon + 1)};
+}
+
+/// Both ends show that they know the secret. Returns the message of the other one. `caller`: this end has connected.
+std::string introduce(Socket& socket, const std::string& secret, const std::string& message, bool caller,
+                      Deadline until) {
+  const std::string mine = drawn_secret();
+  socket.send_message(mine, until);
+  const std::string theirs = socket.receive_message(kMostMessage, until);
+  const auto proof = [&](const std::string& number, bool of_caller, const std::string& said) {
+    return hmac_sha256(secret, text(number, of_caller ? "caller" : "called", said));
+  };
+  socket.send_message(proof(theirs, caller, message) + message, until);
+  const std::string answer = socket.receive_message(kMostMessage, until);
+  constexpr std::size_t kDigits = 64;
+  const std::string said = answer.size() < kDigits ? "" : answer.substr(kDigits);
+  if (answer.size() < kDigits || answer.substr(0, kDigits) != proof(mine, !caller, said))
+    fail(Fault::failure, "a process has another secret than this one (NEURIM_SECRET)");
+  return said;
+}
+
+/// A message that is being sent, in frames.
+class Outgoing {
+ public:
+  Outgoing(const Operation& operation, std::span<const std::byte> bytes) : operation_(operation), rest_(bytes) {
+    begin_frame();
+  }
+  bool done() const { return rest_.empty() && frame_.empty() && head_.empty(); }
+  /// Sends what the connection takes now.
+  void go_on(Socket& socket) {
+    if (!head_.empty()) {
+      head_.erase(0, socket.send_some(std::as_bytes(std::span(head_))));
+    } else {
+      frame_ = frame_.subspan(socket.send_some(frame_));
+    }
+    if (head_.empty() && frame_.empty() && !rest_.empty()) begin_frame();
+  }
+
+ private:
+  void begin_frame() {
+    frame_ = rest_.first(std::min(rest_.size(), kMostFrame));
+    rest_ = rest_.subspan(frame_.size());
+    head_ = Frame{.operation = operation_, .size = frame_.size(), .checksum = xxh64(frame_)}.written();
+    if (frame_.size() > kShortFrame) return;
+    head_ += as_text(frame_);
+    frame_ = {};
+  }
+
+  const Operation& operation_;
+  std::span<const std::byte> rest_, frame_;
+  std::string head_;
+};
+
+/// A message that is being received.
+class Incoming {
+ public:
+  Incoming(const Operation& operation, std::span<std::byte> bytes, std::string sender)
+      : operation_(operation), rest_(bytes), sender_(std::move(sender)) {}
+  bool done() const { return begun_ && rest_.empty() && left_.empty() && head_ == 0; }
+  /// Takes what is there; throws what a report says, and where something else came than is expected.
+  void go_on(Socket& socket) {
+    if (left_.empty()) {
+      head_ += socket.receive_some(std::span(bytes_of_head_).subspan(head_));
+      if (head_ < Frame::kSize) return;
+      begin_frame(socket);
+    } else {
+      left_ = left_.subspan(socket.receive_some(left_));
+    }
+    if (!left_.empty()) return;
+    if (xxh64(whole_) != checksum_)
+      fail(Fault::failure, sender_, ": what came is not what it sent: the checksum is another");
+  }
+
+ private:
+  void begin_frame(Socket& socket) {
+    const Frame frame = Frame::read(bytes_of_head_);
+    if (frame.report) {
+      std::string why(std::min<std::uint64_t>(frame.size, Frame::kMostReport), '\0');
+      socket.receive(std::as_writable_bytes(std::span(why)), Clock::now() + kLastWords);
+      fail(Fault::failure, why);
+    }
+    frame.check(operation_, rest_.size(), sender_);
+    whole_ = left_ = rest_.first(frame.size);
+    rest_ = rest_.subspan(frame.size);
+    checksum_ = frame.checksum;
+    head_ = 0, begun_ = true;
+  }
+
+  const Operation& operation_;
+  std::span<std::byte> rest_, left_, whole_;  // of the message; of its frame, what is still to come and all
+  const std::string sender_;
+  std::array<std::byte, Frame::kSize> bytes_of_head_{};
+  std::size_t head_ = 0;  // of its bytes, those that came
+  std::uint64_t checksum_ = 0;
+  bool begun_ = false;
+};
+
+class TcpWire final : public Wire {
+ public:
+  explicit TcpWire(const Place& place)
+      : rank_(place.rank), size_(place.size), links_(static_cast<std::size_t>(place.size)) {
+    const Deadline until = Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(place.timeout * 1000));
+    naming(
+        [&] { return text("rank ", rank_, " of ", size_, " (", host_name(), ") meets the others at ", place.address); },
+        [&] { meet(place, until); });
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string host(int rank) const override { return hosts_[static_cast<std::size_t>(rank)]; }
+
+  void exchange(const Operation& operation, int to, std::span<const std::byte> out, int from, std::span<std::byte> in,
+                Deadline until) override {
+    int at_fault = from;
+    try {
+      std::optional<Outgoing> outgoing;
+      std::optional<Incoming> incoming;
+      if (to != kNobody) outgoing.emplace(operation, out);
+      if (from != kNobody) incoming.emplace(operation, in, named(from));
+      for (;;) {
+        const bool sends = outgoing && !outgoing->done(), receives = incoming && !incoming->done();
+        if (!sends && !receives) return;
+        bool to_ready = false, from_ready = false;
+        at_fault = receives ? from : to;
+        Socket::wait(sends ? &link(to) : nullptr, receives ? &link(from) : nullptr, until, to_ready, from_ready);
+        if (from_ready) incoming->go_on(link(from));
+        at_fault = to;
+        if (to_ready) outgoing->go_on(link(to));
+      }
+    } catch (const Error& error) {
+      if (std::string_view(error.what()).substr(0, 5) == "rank ") throw;  // it names the rank itself
+      const std::string report = report_of_others();
+      fail(Fault::failure, report.empty() ? text(named(at_fault), ": ", error.what()) : report);
+    }
+  }
+
+  void give_up(const std::string& why) noexcept override {
+    try {
+      const std::string report = why.substr(0, Frame::kMostReport);
+      const std::string message = Frame{.report = true, .operation = {}, .size = report.size()}.written() + report;
+      const Deadline soon = Clock::now() + kLastWords;
+      for (Socket& link : links_) {
+        if (!link) continue;
+        try {
+          link.send(std::as_bytes(std::span(message)), soon);
+          link.end_sending();
+        } catch (const Error&) {  // it may be the one that is lost
+        }
+      }
+      drain(soon, [](std::string&) { return false; });  // closing with bytes unread would drop the report
+      links_ = std::vector<Socket>(links_.size());
+    } catch (const std::exception&) {  // no memory
+    }
+  }
+
+ private:
+  Socket& link(int rank) {
+    Socket& link = links_[static_cast<std::size_t>(rank)];
+    if (!link) fail(Fault::failure, "the connection is closed");
+    return link;
+  }
+
+  /// Reads all connections until they end, or `found` is true of what one has brought.
+  template <class Found>
+  void drain(Deadline until, const Found& found) {
+    std::vector<std::string> came(links_.size());
+    std::vector<char> open(links_.size());
+    for (std::size_t i = 0; i < links_.size(); ++i) open[i] = static_cast<bool>(links_[i]);
+    std::vector<std::byte> some(1 << 16);
+    while (std::count(open.begin(), open.end(), 1) > 0 && Clock::now() < until) {
+      bool any = false;
+      for (std::size_t i = 0; i < links_.size(); ++i) {
+        if (!open[i]) continue;
+        try {
+          const std::size_t count = links_[i].receive_some(some);
+          any = any || count > 0;
+          came[i] += as_text(std::span(some).first(count));
+          if (found(came[i])) return;
+        } catch (const Error&) {
+          open[i] = 0;
+        }
+      }
+      if (!any) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+
+  /// What another rank has said on why it ends; "" where none has.
+  std::string report_of_others() {
+    std::string why;
+    drain(Clock::now() + kLastWords, [&](std::string& came) {
+      const std::size_t at = Frame::find_report(came);
+      if (at == came.npos) {
+        came.erase(0, came.size() - std::min<std::size_t>(came.size(), 7));  // where it may have begun
+        return false;
+      }
+      came.erase(0, at);
+      if (came.size() < Frame::kSize) return false;
+      const std::uint64_t size = Frame::read(std::as_bytes(std::span(came)).first(Frame::kSize)).size;
+      if (came.size() < Frame::kSize + std::min<std::uint64_t>(size, Frame::kMostReport)) return false;
+      why = came.substr(Frame::kSize, size);
+      return true;
+    });
+    return why;
+  }
+
+  /// Rank 0 collects where all listen, and tells all.
+  void meet(const Place& place, Deadline until) {
+    const auto [host, port] = parts_of(place.address);
+    std::vector<std::string> addresses(links_.size());
+    hosts_.resize(links_.size());
+    if (rank_ == 0) {
+      Listener meeting(host, port), own("", "0");
+      std::vector<Socket> others = collect(meeting, place.secret, addresses, until);
+      addresses[0] = text(others[1].local_host(), ' ', own.port());
+      hosts_[0] = host_name();
+      const std::string session = drawn_secret();
+      const std::string table = text(session, '\n', join(addresses, "\n"), '\n', join(hosts_, "\n"));
+      for (std::size_t rank = 1; rank < others.size(); ++rank) others[rank].send_message(table, until);
+      return connect_all(addresses, own, place.secret + session, until);
+    }
+    Socket meeting = Socket::connect(host, port, until);
+    Listener own("", "0");
+    introduce(meeting, place.secret,
+              text(rank_, ' ', size_, ' ', own.port(), ' ', meeting.local_host(), ' ', host_name()), true, until);
+    const std::vector<std::string> lines = split(meeting.receive_message(kMostMessage * 16, until), '\n');
+    if (lines.size() != 1 + 2 * links_.size()) fail(Fault::failure, "rank 0 knows another job");
+    addresses.assign(lines.begin() + 1, lines.begin() + 1 + size_);
+    hosts_.assign(lines.begin() + 1 + size_, lines.end());
+    connect_all(addresses, own, place.secret + lines[0], until);
+  }
+
+  /// The connections to the others, by ranks.
+  std::vector<Socket> collect(Listener& meeting, const std::string& secret, std::vector<std::string>& addresses,
+                              Deadline until) {
+    std::vector<Socket> others(links_.size());
+    std::string stranger;  // why somebody who came is none of us
+    for (int met = 1; met < size_;) {
+      std::vector<std::string> words;
+      Socket socket;
+      try {
+        socket = meeting.accept(until);
+        const Deadline soon = std::min(until, Clock::now() + kIntroduction);
+        words = split(introduce(socket, secret, text("0 ", size_), false, soon), ' ');
+      } catch (const Error& error) {
+        if (Clock::now() >= until)
+          fail(Fault::failure, met, " of ", size_, " processes came", stranger.empty() ? "" : "; another: ", stranger);
+        if (stranger.empty()) stranger = error.what();
+      }
+      if (words.size() != 5) continue;
+      ++met;
+      const int rank = std::stoi(words[0]);
+      if (words[1] != text(size_))
+        fail(Fault::failure, "rank ", rank, " (", words[4], ") belongs to a job of ", words[1], " processes, not ",
+             size_);
+      const auto place = static_cast<std::size_t>(rank);
+      if (rank < 1 || rank >= size_ || others[place])
+        fail(Fault::failure, "rank ", rank, " (", words[4], ") is there twice");
+      addresses[place] = words[3] + ' ' + words[2];
+      hosts_[place] = words[4];
+      others[place] = std::move(socket);
+    }
+    return others;
+  }
+
+  /// Each rank calls those of lower rank, then waits for those of higher rank: rank 0 waits at once, so that nobody
+  /// waits for ever.
+  void connect_all(const std::vector<std::string>& addresses, Listener& listener, const std::string& secret,
+                   Deadline until) {
+    for (int other = 0; other < rank_; ++other) {
+      const std::vector<std::string> words = split(addresses[static_cast<std::size_t>(other)], ' ');
+      Socket socket = Socket::connect(words.at(0), words.at(1), until);
+      if (introduce(socket, secret, text(rank_), true, until) != text(other))
+        fail(Fault::failure, "who answers is not rank ", other);
+      links_[static_cast<std::size_t>(other)] = std::move(socket);
+    }
+    for (int missing = size_ - 1 - rank_; missing > 0;) {
+      Socket socket = listener.accept(until);
+      int other = kNobody;
+      try {
+        const Deadline soon = std::min(until, Clock::now() + kIntroduction);
+        other = std::stoi(introduce(socket, secret, text(rank_), false, soon));
+      } catch (const Error&) {  // a stranger
+        continue;
+      }
+      if (other <= rank_ || other >= size_ || links_[static_cast<std::size_t>(other)])
+        fail(Fault::failure, "rank ", other, " is not expected here");
+      links_[static_cast<std::size_t>(other)] = std::move(socket);
+      --missing;
+    }
+  }
+
+  const int rank_, size_;
+  std::vector<std::string> hosts_;  // by ranks
+  std::vector<Socket> links_;       // to the others
+};
+
+}  // namespace
+
+std::unique_ptr<Wire> tcp_wire(const Place& place) { return std::make_unique<TcpWire>(place); }
+
+}  // namespace neurim
