@@ -44,6 +44,7 @@ Known& known(std::int64_t number) {
 /// Sums in the layout in which the numbers come, which is the same on all ranks.
 struct PreparedAllReduce {
   Known* known;
+  DType sent;
   std::vector<std::size_t> sizes;  // bytes of each tensor's memory
 
   static void run(const void* self, const Args& args, int /*task*/) noexcept {
@@ -54,7 +55,8 @@ struct PreparedAllReduce {
       for (std::size_t i = 0; i < own.sizes.size(); size += own.sizes[i++])
         std::memcpy(all + size, args.in[i], own.sizes[i]);
       if (own.known->group->size() > 1)
-        own.known->group->all_reduce(std::span(reinterpret_cast<float*>(all), size / sizeof(float)), Reduction::sum);
+        own.known->group->all_reduce(std::span(reinterpret_cast<float*>(all), size / sizeof(float)), Reduction::sum,
+                                     own.sent);
       size = 0;
       for (std::size_t i = 0; i < own.sizes.size(); size += own.sizes[i++])
         std::memcpy(args.out[i], all + size, own.sizes[i]);
@@ -70,7 +72,8 @@ struct PreparedAllReduce {
 };
 
 Launch prepare_all_reduce(KernelRequest& request) {
-  PreparedAllReduce prepared{&known(static_cast<const AllReduce&>(request.op()).group), {}};
+  const auto& op = static_cast<const AllReduce&>(request.op());
+  PreparedAllReduce prepared{&known(op.group), op.sent, {}};
   for (std::size_t i = 0; i < request.in.size(); ++i) {
     const TensorDesc& in = request.input(static_cast<int>(i));
     if (in.layout != request.output(static_cast<int>(i)).layout) return decline(request, "takes and gives one layout");
@@ -114,7 +117,7 @@ Tensors AllReduce::grad(const Gradient& g) const {
   Tensors of_outputs;
   for (std::size_t i = 0; i < g.out.size(); ++i)
     of_outputs.push_back(g.dout[i] ? g.dout[i] : broadcast_to(scalar_like(g.out[i], 0), g.out[i].shape()));
-  return all_reduce(of_outputs, group);
+  return all_reduce(of_outputs, group, sent);
 }
 
 std::vector<Sample> AllReduce::samples() const {
@@ -122,9 +125,10 @@ std::vector<Sample> AllReduce::samples() const {
   return {{op, {{DType::f32, {3, 7}}}}, {op, {{DType::f32, {70, 33}}, {DType::f32, {}}, {DType::f32, {0, 3}}}}};
 }
 
-Tensors all_reduce(const Tensors& tensors, std::int64_t group) {
+Tensors all_reduce(const Tensors& tensors, std::int64_t group, DType sent) {
   auto op = std::make_shared<AllReduce>();
   op->group = group;
+  op->sent = sent;
   return neurim::apply(op, tensors);
 }
 

@@ -15,9 +15,10 @@ std::string group_failure(std::int64_t group);
 /// ranks in f32 alone.
 class AllReduce final : public Op {
  public:
-  std::int64_t group = 0;  ///< see group_number(); 0: this process alone
+  std::int64_t group = 0;     ///< see group_number(); 0: this process alone
+  DType sent = DType::f32;    ///< see ProcessGroup::all_reduce
   std::string_view name() const override { return "all_reduce"; }
-  void fields(Fields& f) override { f("group", group); }
+  void fields(Fields& f) override { f("group", group)("sent", sent); }
   bool pure() const override { return false; }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
@@ -26,6 +27,6 @@ class AllReduce final : public Op {
 
 /// The sum of each tensor, of any shape, over the ranks of the group. All ranks call it with the same types. Where it
 /// fails, a plan changes nothing and throws Error(failure); group_failure says why.
-Tensors all_reduce(const Tensors& tensors, std::int64_t group);
+Tensors all_reduce(const Tensors& tensors, std::int64_t group, DType sent = DType::f32);
 
 }  // namespace neurim

@@ -239,6 +239,11 @@ void MessageGroup::broadcast(std::span<std::byte> bytes, int root) {
   });
 }
 
+std::shared_ptr<ProcessGroup> MessageGroup::duplicate() {
+  const std::string said = all_gather(rank() == 0 ? wire_->invitation() : "")[0];
+  return std::make_shared<MessageGroup>(wire_->duplicate(said), backend_, timeout_);
+}
+
 void MessageGroup::send(std::span<const std::byte> bytes, int to) {
   check_rank("send", to);
   require(to != rank(), "send: a rank does not send to itself");

@@ -28,6 +28,7 @@ class MessageGroup final : public ProcessGroup {
   std::vector<std::string> all_to_all(const std::vector<std::string>& bytes) override;
   void send(std::span<const std::byte> bytes, int to) override;
   void receive(std::span<std::byte> bytes, int from) override;
+  std::shared_ptr<ProcessGroup> duplicate() override;
 
  private:
   /// Runs the steps of an operation of all ranks; what goes wrong is told to the others.

@@ -86,8 +86,10 @@ class MpiWire final : public Wire {
       check(function(arguments...), name);
     };
     int provided = 0;
-    constexpr int kSerialized = 2;  // MPI_THREAD_SERIALIZED: of both families
-    call("MPI_Init_thread", static_cast<int*>(nullptr), static_cast<char***>(nullptr), kSerialized, &provided);
+    constexpr int kMultiple = 3;  // MPI_THREAD_MULTIPLE: of both families
+    call("MPI_Init_thread", static_cast<int*>(nullptr), static_cast<char***>(nullptr), kMultiple, &provided);
+    many_threads_ = provided >= kMultiple;
+    load(duplicate_, "MPI_Comm_dup");
     call("MPI_Comm_set_errhandler", handles_.world, handles_.errors_return);
     call("MPI_Comm_rank", handles_.world, &rank_);
     call("MPI_Comm_size", handles_.world, &size_);
@@ -135,6 +137,14 @@ class MpiWire final : public Wire {
       out = out.subspan(frame.size());
       sends = sends && !out.empty(), receives = receives && !in.empty();
     }
+  }
+
+  std::string invitation() override { return "MPI_Comm_dup"; }
+  std::unique_ptr<Wire> duplicate(const std::string& /*invitation*/) override {
+    if (!many_threads_) fail(Fault::failure, "this MPI library takes calls of one thread alone; use NEURIM_BACKEND=tcp");
+    auto other = std::make_unique<MpiWire>(*this);
+    check(duplicate_(handles_.world, &other->handles_.world), "MPI_Comm_dup");
+    return other;
   }
 
   void give_up(const std::string& why) noexcept override {
@@ -196,10 +206,12 @@ class MpiWire final : public Wire {
     fail(Fault::failure, why);
   }
 
-  const Handles<Handle> handles_;
+  Handles<Handle> handles_;
   int (*isend_)(const void*, int, Handle, int, int, Handle, Handle*) = nullptr;
   int (*irecv_)(void*, int, Handle, int, int, Handle, Handle*) = nullptr;
   int (*test_)(Handle*, int*, void*) = nullptr;
+  int (*duplicate_)(Handle, Handle*) = nullptr;
+  bool many_threads_ = false;
   int rank_ = 0, size_ = 1;
   std::vector<std::string> hosts_;  // by ranks
   std::list<Request> sends_;        // of the message on its way

@@ -28,6 +28,7 @@ class SelfGroup final : public ProcessGroup {
   void receive(std::span<std::byte> /*bytes*/, int from) override {
     fail(Fault::usage, "receive: from rank ", from, " of 1");
   }
+  std::shared_ptr<ProcessGroup> duplicate() override { return self_group(); }
 };
 
 }  // namespace

@@ -57,6 +57,9 @@ class ProcessGroup {
   virtual void send(std::span<const std::byte> bytes, int to) = 0;
   /// What the other rank sends to this one.
   virtual void receive(std::span<std::byte> bytes, int from) = 0;
+  /// The same ranks as another group, whose operations go beside those of this one, in another thread. An operation of
+  /// all ranks.
+  virtual std::shared_ptr<ProcessGroup> duplicate() = 0;
   /// Returns when all ranks have called it.
   void barrier() { all_gather(std::string_view()); }
 };

@@ -18,7 +18,7 @@ bool ReduceGradients::apply(Gradients& gradients, double samples) {
   std::vector<Tensor*> places;
   std::size_t size = 0;
   const auto reduce = [&] {
-    const Tensors summed = all_reduce(bucket, group_);
+    const Tensors summed = all_reduce(bucket, group_, sent_);
     for (std::size_t i = 0; i < places.size(); ++i) *places[i] = summed[i];
     bucket.clear(), places.clear(), size = 0;
   };
@@ -31,8 +31,8 @@ bool ReduceGradients::apply(Gradients& gradients, double samples) {
   // The last weights have their gradients first.
   for (std::size_t i = gradients.all.size(); i-- > 0;)
     if (gradients.all[i]) put(gradients.all[i]);
-  put(gradients.samples);
   if (!bucket.empty()) reduce();
+  gradients.samples = all_reduce({gradients.samples}, group_)[0];  // a count, which is not rounded
   return true;
 }
 

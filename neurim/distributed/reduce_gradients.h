@@ -8,12 +8,13 @@ namespace neurim {
 /// as of one batch of them. Behind AccumulateGradients, before what looks at the numbers.
 class ReduceGradients final : public GradientTransform {
  public:
-  /// `group`: see group_number().
-  explicit ReduceGradients(std::int64_t group) : group_(group) {}
+  /// `group`: see group_number(). `sent`: see ProcessGroup::all_reduce.
+  explicit ReduceGradients(std::int64_t group, DType sent = DType::f32) : group_(group), sent_(sent) {}
   bool apply(Gradients& gradients, double samples) override;
 
  private:
   std::int64_t group_;
+  DType sent_;
 };
 
 }  // namespace neurim

@@ -131,7 +131,7 @@ class Incoming {
 class TcpWire final : public Wire {
  public:
   explicit TcpWire(const Place& place)
-      : rank_(place.rank), size_(place.size), links_(static_cast<std::size_t>(place.size)) {
+      : place_(place), rank_(place.rank), size_(place.size), links_(static_cast<std::size_t>(place.size)) {
     const Deadline until = Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(place.timeout * 1000));
     naming(
         [&] { return text("rank ", rank_, " of ", size_, " (", host_name(), ") meets the others at ", place.address); },
@@ -165,6 +165,18 @@ class TcpWire final : public Wire {
       const std::string report = report_of_others();
       fail(Fault::failure, report.empty() ? text(named(at_fault), ": ", error.what()) : report);
     }
+  }
+
+  std::string invitation() override {
+    return text(links_[1].local_host(), ':', Listener("", "0").port(), ' ', drawn_secret());
+  }
+
+  std::unique_ptr<Wire> duplicate(const std::string& invitation) override {
+    const std::size_t space = invitation.find(' ');
+    Place place = place_;
+    place.address = invitation.substr(0, space);
+    place.secret = invitation.substr(space + 1);
+    return tcp_wire(place);
   }
 
   void give_up(const std::string& why) noexcept override {
@@ -322,6 +334,7 @@ class TcpWire final : public Wire {
     }
   }
 
+  const Place place_;
   const int rank_, size_;
   std::vector<std::string> hosts_;  // by ranks
   std::vector<Socket> links_;       // to the others

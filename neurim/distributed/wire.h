@@ -33,6 +33,10 @@ class Wire {
   /// has told who is lost.
   virtual void exchange(const Operation& operation, int to, std::span<const std::byte> out, int from,
                         std::span<std::byte> in, Deadline until) = 0;
+  /// What rank 0 tells all others before they duplicate the wire.
+  virtual std::string invitation() = 0;
+  /// Another wire between the same ranks, for another thread. All call it.
+  virtual std::unique_ptr<Wire> duplicate(const std::string& invitation) = 0;
   /// Tells all others why this rank ends; nothing can be sent after it.
   virtual void give_up(const std::string& why) noexcept = 0;
 };

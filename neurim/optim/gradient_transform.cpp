@@ -80,6 +80,26 @@ void AccumulateGradients::forget() {
   samples_.assign(scalar_like(samples_, 0));
 }
 
+std::vector<float> AccumulateGradients::sums() const {
+  std::vector<float> all;
+  for (const Tensor& sum : sums_[0]) {
+    const std::vector<float> values = sum.values<float>();
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  all.push_back(static_cast<float>(samples_.item()));
+  return all;
+}
+
+void AccumulateGradients::set_sums(std::span<const float> sums) {
+  const float* at = sums.data();
+  for (const Tensor& sum : sums_[0]) {
+    sum.write(at);
+    at += std::int64_t{sum.numel()};
+  }
+  samples_.write(at++);
+  NEURIM_ASSERT(at == sums.data() + sums.size());
+}
+
 bool AccumulateGradients::apply(Gradients& gradients, double samples) {
   gradients.as_sums(samples);
   const Tensor count = samples_ + samples;

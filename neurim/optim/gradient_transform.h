@@ -40,6 +40,9 @@ class AccumulateGradients final : public GradientTransform {
   /// Whether what is recorded from now on only adds up, and to which part's sums. The step is the last part's.
   void hold(bool holds, std::size_t part);
   void forget();  ///< what was added up since the last step
+  /// What the first part has added up since the last step, of f32 weights one after the other, and last the samples.
+  std::vector<float> sums() const;
+  void set_sums(std::span<const float> sums);  ///< as sums() gives them
   bool apply(Gradients& gradients, double samples) override;
   void parts(Parts& parts) override;
 

@@ -67,10 +67,6 @@ void Optimizer::hold(bool holds, std::size_t part) {
   if (accumulate_) accumulate_->hold(holds, part);
 }
 
-void Optimizer::forget_accumulated() {
-  if (accumulate_) accumulate_->forget();
-}
-
 void Optimizer::scale_losses() {
   auto link = std::make_unique<ScaleLoss>(lr_.device());
   scale_loss_ = link.get();

@@ -34,8 +34,8 @@ class Optimizer {
   void accumulate(std::size_t parts = 1, AccumulateGradients::Order order = {});
   /// What is recorded from now on adds up gradients without a step; see AccumulateGradients::hold. With accumulate().
   void hold(bool holds, std::size_t part = 0);
-  /// Forgets the gradients that were added up since the last step.
-  void forget_accumulated();
+  /// What adds up gradients; null before accumulate().
+  AccumulateGradients* accumulated() { return accumulate_; }
 
   /// Scales losses; see ScaleLoss. To be called as add().
   void scale_losses();

@@ -48,15 +48,33 @@ void Job::broadcast(const Model& model) const {
   }
 }
 
-void Job::average_states(const Model& model) const {
-  if (alone()) return;
-  for (const Parameter& parameter : named_parameters(model)) {
-    if (parameter.role != Role::state || parameter.tensor.dtype() != DType::f32) continue;
-    std::vector<float> values = parameter.tensor.values<float>();
-    group_->all_reduce(values);
-    for (float& value : values) value /= static_cast<float>(size());
-    parameter.tensor.write(values.data());
+void Job::average(const Tensors& tensors) const {
+  std::vector<float> all;
+  for (const Tensor& tensor : tensors) {
+    const std::vector<float> values = tensor.values<float>();
+    all.insert(all.end(), values.begin(), values.end());
   }
+  group_->all_reduce(all);
+  for (float& value : all) value /= static_cast<float>(size());
+  const float* at = all.data();
+  for (const Tensor& tensor : tensors) {
+    tensor.write(at);
+    at += std::int64_t{tensor.numel()};
+  }
+}
+
+void Job::average(Optimizer& optimizer) const {
+  Tensors all = optimizer.weights();
+  for (const Parameter& state : named_parameters(optimizer))
+    if (state.tensor.dtype() == DType::f32) all.push_back(state.tensor);
+  if (!alone()) average(all);
+}
+
+void Job::average_states(const Model& model) const {
+  Tensors states;
+  for (const Parameter& parameter : named_parameters(model))
+    if (parameter.role == Role::state && parameter.tensor.dtype() == DType::f32) states.push_back(parameter.tensor);
+  if (!alone() && !states.empty()) average(states);
 }
 
 }  // namespace neurim

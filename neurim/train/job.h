@@ -5,6 +5,7 @@
 
 #include "neurim/distributed/process_group.h"
 #include "neurim/model/model.h"
+#include "neurim/optim/optimizer.h"
 
 namespace neurim {
 
@@ -32,10 +33,14 @@ class Job {
   std::string of_first(const std::string& text) const;
   /// All tensors of the model become those of rank 0.
   void broadcast(const Model& model) const;
+  /// The weights and the state of the optimizer become their means over the ranks.
+  void average(Optimizer& optimizer) const;
   /// States, such as a batch norm's statistics, become their means over the ranks, which have seen different samples.
   void average_states(const Model& model) const;
 
  private:
+  void average(const Tensors& tensors) const;
+
   std::shared_ptr<ProcessGroup> group_;
   std::int64_t number_ = 0;
 };

@@ -114,16 +114,10 @@ Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainContr
     : OpenRun(std::move(prepared), std::move(folder), control, resumed),
       place_(std::move(place)),
       tuning_(tuning_of(options_, folder_, resumed)),
-      parts_(control.job.parts(options_.deterministic)),
-      plans_(step(false, static_cast<std::size_t>(parts_ - 1)), plan_options()),
-      follow_(follow(), plan_options()),
+      stepping_(stepping_of({options_, control_.job, *task_, model_, *optimizer_, random_, plan_options()})),
       results_(place_ / "results.csv", progress_.epoch, config_.task()),
       metrics_(place_ / "metrics.jsonl", progress_.epoch),
       board_(place_, resumed ? std::optional(progress_.step + 1) : std::nullopt) {
-  for (std::int64_t part = 0; part < parts_ - (options_.grad_accum_steps > 1 ? 0 : 1); ++part)
-    holding_.emplace_back(step(true, static_cast<std::size_t>(part)), plan_options());
-  if (options_.deterministic) states_.emplace(model_);
-  if (!control_.job.writes()) optimizer_->forget_accumulated();
   TrainOptions copy = options_;
   Options named;
   copy.visit(named);
@@ -148,21 +142,6 @@ PlanOptions Run::plan_options() const {
           .tuning = tuning_,
           .device = device_named(options_.device),
           .random = random_};
-}
-
-std::function<Tensors(Tensors)> Run::step(bool holds, std::size_t part) const {
-  return [holds, part, optimizer = optimizer_.get(), step = task_->step(*optimizer_)](const Tensors& in) {
-    optimizer->hold(holds, part);
-    return step(in);
-  };
-}
-
-std::function<Tensors(Tensors)> Run::follow() const {
-  return [part = static_cast<std::size_t>(parts_ - 1), optimizer = optimizer_.get()](const Tensors&) -> Tensors {
-    optimizer->hold(false, part);
-    optimizer->follow();
-    return {optimizer->weights().front()};
-  };
 }
 
 std::int64_t Run::optimizer_steps() const {
@@ -204,76 +183,41 @@ void OpenRun::describe() {
                         (folder_ / "args.yaml").string()));
 }
 
-/// Where other ranks are lost in it, the error is theirs.
-Plan Run::run_plan(const std::function<Plan()>& run) {
-  try {
-    return run();
-  } catch (const Error&) {
-    const std::string lost = control_.job.alone() ? "" : group_failure(control_.job.number());
-    if (lost.empty()) throw;
-    fail(Fault::failure, lost, ", at step ", progress_.step + 1);
-  }
-}
-
-std::pair<double, double> Run::run_parts(bool steps) {
-  double loss = 0, metric = 0;
-  if (states_) states_->begin();
-  for (Part part{.count = parts_}; part.index < parts_; ++part.index) {
-    const bool last = steps && part.index + 1 == parts_;
-    const std::int64_t samples = part.size(task_->batch_size());
-    if (samples == 0 && last) {
-      run_plan([&] {
-        const Plan plan = follow_.plan_for({});
-        plan.run({}, plan.outputs());
-        return plan;
-      });
-    }
-    if (samples == 0) continue;
-    if (all_parts() > 1) {  // each part has random numbers of its own, on whichever rank it is
-      const std::int64_t number = part.index * control_.job.size() + control_.job.rank(),
-                         key[] = {options_.seed, progress_.step * all_parts() + number};
-      random_.write(key);
-    }
-    Compiled& plans = last ? plans_ : holding_[static_cast<std::size_t>(part.index)];
-    const Plan plan = run_plan([&] { return task_->run(plans, progress_.step, part); });
-    loss += plan.outputs()[0].item() * static_cast<double>(samples);
-    metric += plan.outputs()[1].item();
-    if (states_) states_->end_part();
-  }
-  if (states_) states_->finish(control_.job, static_cast<std::size_t>(parts_));
-  return {loss, metric};
-}
-
 void Run::train_batch() {
   const auto batches = static_cast<double>(task_->batches());
-  optimizer_->set_lr(
-      schedule_.at(static_cast<double>(progress_.epoch) + static_cast<double>(progress_.batch) / batches, 1 / batches));
   const bool last = progress_.batch + 1 == task_->batches();  // of the epoch
-  const bool steps = last || (progress_.batch + 1) % options_.grad_accum_steps == 0;
-  const auto [loss_sum, metric_sum] = run_parts(steps);
-  if (options_.plots && control_.job.writes() && task_->batch_size() > 0) task_->draw(place_, progress_.step);  // as trained on, possibly mixed
-  const auto samples = static_cast<double>(task_->batch_size());
-  // Sums over the samples of all ranks.
-  std::vector<double> sums{loss_sum, metric_sum, samples, asked_to_stop() ? 1.0 : 0.0};
-  control_.job.group().all_reduce(sums);
-  const double loss = sums[0] / sums[2];
-  stops_ = sums[3] > 0;
-  if (!std::isfinite(loss))
-    fail(Fault::failure, "the loss is ", std::isnan(loss) ? "not a number" : "infinite", " at epoch ",
-         progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", task_->batches(), " (lr ",
-         significant(optimizer_->lr()),
-         "); most likely the learning rate is too high: try lr=", significant(*options_.lr / 10),
-         resumable() ? text("; the state after epoch ", progress_.epoch, " is kept in ", weights().string()) : "");
+  const double lr = schedule_.at(
+      static_cast<double>(progress_.epoch) + static_cast<double>(progress_.batch) / batches, 1 / batches);
+  const std::vector<StepSums> known = stepping_->run({.step = progress_.step,
+                                                      .lr = lr,
+                                                      .steps = last || (progress_.batch + 1) % options_.grad_accum_steps == 0,
+                                                      .stop = asked_to_stop()});
+  if (options_.plots && control_.job.writes() && task_->batch_size() > 0)
+    task_->draw(place_, progress_.step);  // as trained on, possibly mixed
+  count(known);
+  ++progress_.batch;
+  ++progress_.step;
+}
+
+/// Adds what steps came to. Throws Error(failure) where it is not finite.
+void Run::count(const std::vector<StepSums>& known) {
+  for (const StepSums& sums : known) {
+    stops_ = stops_ || sums.stop;
+    if (const double loss = sums.loss / sums.samples; !std::isfinite(loss))
+      fail(Fault::failure, "the loss is ", std::isnan(loss) ? "not a number" : "infinite", " at epoch ",
+           progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", task_->batches(), " (lr ",
+           significant(optimizer_->lr()),
+           "); most likely the learning rate is too high: try lr=", significant(*options_.lr / 10),
+           resumable() ? text("; the state after epoch ", progress_.epoch, " is kept in ", weights().string()) : "");
+    progress_.loss_sum += sums.loss;
+    progress_.correct += sums.metric;
+    progress_.seen += static_cast<std::int64_t>(sums.samples);
+  }
   if (optimizer_->loss_scale() < 1)
     fail(Fault::failure, "the gradients are not finite at epoch ", progress_.epoch + 1, ", step ", progress_.batch + 1,
          " of ", task_->batches(), " (lr ", significant(optimizer_->lr()),
          "), however little the loss is scaled; try precision=bf16, whose numbers are not limited to 65,504, or lr=",
          significant(*options_.lr / 10));
-  progress_.loss_sum += sums[0];
-  progress_.correct += sums[1];
-  progress_.seen += static_cast<std::int64_t>(sums[2]);
-  ++progress_.batch;
-  ++progress_.step;
 }
 
 /// The columns of the validation metrics.
@@ -337,9 +281,21 @@ bool Run::train_epoch() {
     const double share = static_cast<double>(progress_.batch) / static_cast<double>(batches);
     const double left = progress_.seconds * (static_cast<double>(epochs() - progress_.epoch) - share) / share;
     console_.progress(progress_row("  ", share, text("  ETA ", duration(left))));
-    if (stopping() && can_stop()) return false;
+    if (stopping() && stepping_->can_stop()) {
+      end_steps();
+      return false;
+    }
   }
+  end_steps();
   return true;
+}
+
+/// All ranks have the same weights after it.
+void Run::end_steps() {
+  count(stepping_->finish());
+  const std::string reads = stepping_->reads();
+  const fs::path file = place_ / "reads.csv";
+  if (!reads.empty()) write_file(file, (is_there(file) ? read_file(file) : kReads) + reads);
 }
 
 /// Prints the header of the table of epochs, once.

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "neurim/compile/plan.h"
-#include "neurim/train/part_states.h"
 #include "neurim/train/results_csv.h"
+#include "neurim/train/stepping.h"
 #include "neurim/train/tensorboard.h"
 #include "neurim/train/trainer.h"
 #include "neurim/train/training_task.h"
@@ -70,27 +70,18 @@ class Run : public OpenRun {
  private:
   TrainResult train_epochs();
   PlanOptions plan_options() const;
-  /// What a plan records for a part of a batch; `holds`: of one whose gradients are only added up.
-  std::function<Tensors(Tensors)> step(bool holds, std::size_t part) const;
-  /// The same of a last part that has no samples.
-  std::function<Tensors(Tensors)> follow() const;
   /// Steps of the optimizer so far, those that moved nothing too.
   std::int64_t optimizer_steps() const;
   /// Whether the run is to end: where several processes train, once all know it.
   bool stopping() const { return control_.job.alone() ? asked_to_stop() : stops_; }
-  /// Whether a stop can be saved now: gradients that several parts have added up are not.
-  bool can_stop() const { return all_parts() == 1 || progress_.batch % options_.grad_accum_steps == 0; }
   bool asked_to_stop() const { return control_.stop && control_.stop->load() != 0; }
   fs::path weights() const { return place_ / "weights"; }
   bool train_epoch();
   void begin_table();
   void estimate();
   void train_batch();
-  /// The sums of loss and train_metric over the samples of this rank.
-  std::pair<double, double> run_parts(bool steps);
-  /// Runs plans of the loaded batch.
-  Plan run_plan(const std::function<Plan()>& run);
-  std::int64_t all_parts() const { return parts_ * control_.job.size(); }  ///< of a batch
+  void count(const std::vector<StepSums>& known);
+  void end_steps();
   bool validate();
   void forget_validation();
   void finish_epoch();
@@ -109,10 +100,7 @@ class Run : public OpenRun {
 
   fs::path place_;                  // where files are written
   std::shared_ptr<Tuning> tuning_;  // null: none
-  const std::int64_t parts_;       // of this rank's share of a batch
-  Compiled plans_, follow_;        // of the last part, with samples and without
-  std::vector<Compiled> holding_;  // of parts whose gradients are only added up
-  std::optional<PartStates> states_;  // where parts are to come to the same on any rank
+  const std::unique_ptr<Stepping> stepping_;
   ResultsCsv results_;
   MetricsFile metrics_;
   TensorBoardWriter board_;

@@ -388,6 +388,7 @@ void TrainOptions::visit(Options& o) {
   o("winograd", winograd, "false: 3x3 convolutions multiply term by term, more slowly");
   o("tuning", tuning, kTuningHelp);
   o("tuning_file", tuning_file, kTuningFileHelp);
+  parallel.visit(o);
   o.topic("output");
   o("project", project, "folder of the runs; auto: runs/classify, of a series runs/forecast, of a text runs/language",
     {"output"});
@@ -473,6 +474,11 @@ void TrainOptions::check() const {
   require(!name.empty() && name[0] != '.' && name.find('/') == std::string::npos, "name is '", name,
           "'; it names a folder inside project, without '/' and not beginning with '.'");
   device_named(device);
+  parallel.check();
+  require(!deterministic || parallel.how().kind == Sync::Kind::together, "sync is ", parallel.sync,
+          ", which takes what other processes have sent by then; with deterministic=true it is bsp");
+  require(parallel.how().kind == Sync::Kind::together || compute_dtype_named(precision) != DType::f16, "sync is ",
+          parallel.sync, ", and with precision=fp16 processes have to scale their losses alike: give precision=bf16");
 }
 
 void TrainOptions::check_new() const {
@@ -702,8 +708,11 @@ static std::unique_ptr<Optimizer> unscaled_optimizer_of(const TrainOptions& o, c
 std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters& parameters, const Job& job) {
   std::unique_ptr<Optimizer> optimizer = unscaled_optimizer_of(o, parameters);
   const auto parts = static_cast<std::size_t>(job.parts(o.deterministic));
-  if (o.grad_accum_steps > 1 || o.deterministic) optimizer->accumulate(parts, combine_order(parts));
-  if (!job.alone()) optimizer->add(std::make_unique<ReduceGradients>(job.number()));
+  const bool together = o.parallel.how().kind == Sync::Kind::together;
+  if (o.grad_accum_steps > 1 || o.deterministic || (!together && !job.alone()))
+    optimizer->accumulate(parts, combine_order(parts));
+  if (together && !job.alone())
+    optimizer->add(std::make_unique<ReduceGradients>(job.number(), o.parallel.sent()));
   if (compute_dtype_named(o.precision) == DType::f16) optimizer->scale_losses();
   if (o.clip_grad > 0 && o.clip_mode == "norm") optimizer->add(std::make_unique<ClipGradientNorm>(o.clip_grad));
   if (o.clip_grad > 0 && o.clip_mode == "value") optimizer->add(std::make_unique<ClipGradientValue>(o.clip_grad));

@@ -14,6 +14,7 @@
 #include "neurim/train/job.h"
 #include "neurim/train/metrics.h"
 #include "neurim/train/options.h"
+#include "neurim/train/parallel_options.h"
 
 namespace neurim {
 
@@ -95,6 +96,8 @@ struct TrainOptions {
   /// loss, bits_per_character, top1.
   std::string monitor = "auto";
   double reject_keep = 0.95;  ///< the share of correct validation answers above the reject threshold
+
+  ParallelOptions parallel;
 
   std::string project = "auto";  ///< default_project() of the task
   std::string name = "train";    ///< of the run's folder

@@ -1,0 +1,53 @@
+#include "neurim/train/parallel_options.h"
+
+#include <charconv>
+
+#include "neurim/base/error.h"
+#include "neurim/base/text.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr std::int64_t kMostSteps = 1 << 20;
+
+/// The number behind "ssp:"; nothing where it is none.
+std::optional<std::int64_t> steps_of(const std::string& sync, std::string_view kind) {
+  if (sync.substr(0, kind.size()) != kind) return {};
+  std::int64_t steps = -1;
+  const char* const end = sync.data() + sync.size();
+  const auto [stopped, error] = std::from_chars(sync.data() + kind.size(), end, steps);
+  return error == std::errc() && stopped == end && steps >= 0 && steps <= kMostSteps ? std::optional(steps)
+                                                                                     : std::nullopt;
+}
+
+}  // namespace
+
+void ParallelOptions::visit(Options& o) {
+  o.topic("several processes");
+  o("sync", sync,
+    "bsp: every step has the gradients of all processes; ssp:S: one may be S steps ahead of the slowest; local:K: each "
+    "steps by itself, and every K steps weights become means");
+  o("compress", compress, "none, or bf16 or f16: what gradients are rounded to on their way to other processes");
+}
+
+Sync ParallelOptions::how() const {
+  if (const auto steps = steps_of(sync, "ssp:")) return {Sync::Kind::stale, *steps};
+  if (const auto steps = steps_of(sync, "local:"); steps.value_or(0) > 0) return {Sync::Kind::local, *steps};
+  require(sync == "bsp", "sync is '", sync, "'; known are bsp, ssp:S with S from 0 on, local:K with K from 1 on");
+  return {};
+}
+
+DType ParallelOptions::sent() const {
+  if (compress == "none") return DType::f32;
+  if (compress == "bf16") return DType::bf16;
+  require(compress == "f16" || compress == "fp16", "compress is '", compress, "'; known are none, bf16, f16");
+  return DType::f16;
+}
+
+void ParallelOptions::check() const {
+  how();
+  sent();
+}
+
+}  // namespace neurim

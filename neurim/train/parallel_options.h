@@ -1,0 +1,31 @@
+// The options of a training that several processes share.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "neurim/core/types.h"
+#include "neurim/train/options.h"
+
+namespace neurim {
+
+/// When the ranks of a job exchange what they have learnt.
+struct Sync {
+  enum class Kind : std::uint8_t { together, stale, local };
+  Kind kind = Kind::together;
+  std::int64_t steps = 0;  ///< stale: by which a rank may be ahead; local: after which weights are averaged
+};
+
+/// They have an effect where several processes train; see docs/guides/distributed.md.
+struct ParallelOptions {
+  /// bsp: each step has the gradients of all; ssp:S: a rank may be S steps ahead of the sums that it has seen; local:K:
+  /// each rank steps by itself, and every K steps weights become means.
+  std::string sync = "bsp";
+  std::string compress = "none";  ///< bf16, f16: what gradients are rounded to on their way
+
+  void visit(Options& options);
+  void check() const;  ///< throws Error(usage)
+  Sync how() const;    ///< `sync`
+  DType sent() const;  ///< `compress`
+};
+
+}  // namespace neurim
