@@ -5,25 +5,24 @@
 #include <mutex>
 
 #include "neurim/base/error.h"
-#include "neurim/graph/kernel.h"
+#include "neurim/distributed/group_kernel.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
-namespace {
-
-/// A group, and why it failed.
-struct Known {
+struct KnownGroup {
   std::shared_ptr<ProcessGroup> group;
   std::mutex mutex;
   std::string failure;
 };
 
+namespace {
+
 /// Those of this process, by their numbers.
 struct Groups {
   std::mutex mutex;
-  std::deque<Known> all;
+  std::deque<KnownGroup> all;
 };
 Groups& groups() {
   static Groups* const groups = [] {
@@ -34,46 +33,38 @@ Groups& groups() {
   return *groups;
 }
 
-Known& known(std::int64_t number) {
+KnownGroup& known(std::int64_t number) {
   Groups& known = groups();
   const std::lock_guard lock(known.mutex);
-  require(number >= 0 && number < std::ssize(known.all), "all_reduce: there is no group ", number);
+  require(number >= 0 && number < std::ssize(known.all), "there is no group ", number);
   return known.all[static_cast<std::size_t>(number)];
 }
 
 /// Sums in the layout in which the numbers come, which is the same on all ranks.
 struct PreparedAllReduce {
-  Known* known;
+  GroupCall call;
   DType sent;
   std::vector<std::size_t> sizes;  // bytes of each tensor's memory
 
   static void run(const void* self, const Args& args, int /*task*/) noexcept {
     const auto& own = *static_cast<const PreparedAllReduce*>(self);
-    try {
+    own.call.run(args, [&](ProcessGroup& group) {
       auto* const all = static_cast<std::byte*>(args.scratch);
       std::size_t size = 0;
       for (std::size_t i = 0; i < own.sizes.size(); size += own.sizes[i++])
         std::memcpy(all + size, args.in[i], own.sizes[i]);
-      if (own.known->group->size() > 1)
-        own.known->group->all_reduce(std::span(reinterpret_cast<float*>(all), size / sizeof(float)), Reduction::sum,
-                                     own.sent);
+      if (group.size() > 1)
+        group.all_reduce(std::span(reinterpret_cast<float*>(all), size / sizeof(float)), Reduction::sum, own.sent);
       size = 0;
       for (std::size_t i = 0; i < own.sizes.size(); size += own.sizes[i++])
         std::memcpy(args.out[i], all + size, own.sizes[i]);
-    } catch (const std::exception& error) {
-      try {
-        const std::lock_guard lock(own.known->mutex);
-        own.known->failure = error.what();
-      } catch (...) {
-      }
-      *args.status |= kStatusDeviceFault;
-    }
+    });
   }
 };
 
 Launch prepare_all_reduce(KernelRequest& request) {
   const auto& op = static_cast<const AllReduce&>(request.op());
-  PreparedAllReduce prepared{&known(op.group), op.sent, {}};
+  PreparedAllReduce prepared{GroupCall(op.group), op.sent, {}};
   for (std::size_t i = 0; i < request.in.size(); ++i) {
     const TensorDesc& in = request.input(static_cast<int>(i));
     if (in.layout != request.output(static_cast<int>(i)).layout) return decline(request, "takes and gives one layout");
@@ -98,15 +89,32 @@ std::int64_t group_number(std::shared_ptr<ProcessGroup> group) {
   return std::ssize(known.all) - 1;
 }
 
+ProcessGroup& group_of(std::int64_t number) { return *known(number).group; }
+
+GroupCall::GroupCall(std::int64_t number) : known_(&known(number)) {}
+
+void GroupCall::run(const Args& args, const std::function<void(ProcessGroup& group)>& call) const noexcept {
+  try {
+    call(*known_->group);
+  } catch (const std::exception& error) {
+    try {
+      const std::lock_guard lock(known_->mutex);
+      known_->failure = error.what();
+    } catch (...) {
+    }
+    *args.status |= kStatusDeviceFault;
+  }
+}
+
 std::string group_failure(std::int64_t group) {
-  Known& one = known(group);
+  KnownGroup& one = known(group);
   const std::lock_guard lock(one.mutex);
   return one.failure;
 }
 
 Types AllReduce::infer(std::span<const Type> in) const {
   require(!in.empty(), "all_reduce: there are no tensors; give one at least");
-  const bool alone = known(group).group->size() == 1;
+  const bool alone = group_of(group).size() == 1;
   for (const Type& type : in)
     require(is_floating(type.dtype) && (alone || type.dtype == DType::f32), "all_reduce: takes ",
             alone ? "floating tensors" : "f32", ", got ", type);
@@ -133,6 +141,7 @@ Tensors all_reduce(const Tensors& tensors, std::int64_t group, DType sent) {
 }
 
 void define_distributed() {
+  define_shards();
   define<AllReduce>();
   add({.op = "all_reduce",
        .name = "messages",

@@ -12,26 +12,28 @@ constexpr std::size_t kBucket = 16 << 20;  // bytes that are summed at once
 
 }  // namespace
 
+void in_buckets(const Tensors& tensors, const std::function<void(const std::vector<std::size_t>& which)>& visit) {
+  std::vector<std::size_t> bucket;
+  std::size_t size = 0;
+  for (std::size_t i = tensors.size(); i-- > 0;) {
+    if (!tensors[i]) continue;
+    bucket.push_back(i);
+    size += bytes(tensors[i].type());
+    if (size < kBucket) continue;
+    visit(bucket);
+    bucket.clear(), size = 0;
+  }
+  if (!bucket.empty()) visit(bucket);
+}
+
 bool ReduceGradients::apply(Gradients& gradients, double samples) {
   gradients.as_sums(samples);
-  Tensors bucket;
-  std::vector<Tensor*> places;
-  std::size_t size = 0;
-  const auto reduce = [&] {
-    const Tensors summed = all_reduce(bucket, group_, sent_);
-    for (std::size_t i = 0; i < places.size(); ++i) *places[i] = summed[i];
-    bucket.clear(), places.clear(), size = 0;
-  };
-  const auto put = [&](Tensor& tensor) {
-    bucket.push_back(tensor);
-    places.push_back(&tensor);
-    size += bytes(tensor.type());
-    if (size >= kBucket) reduce();
-  };
-  // The last weights have their gradients first.
-  for (std::size_t i = gradients.all.size(); i-- > 0;)
-    if (gradients.all[i]) put(gradients.all[i]);
-  if (!bucket.empty()) reduce();
+  in_buckets(gradients.all, [&](const std::vector<std::size_t>& bucket) {
+    Tensors all;
+    for (const std::size_t i : bucket) all.push_back(gradients.all[i]);
+    const Tensors summed = all_reduce(all, group_, sent_);
+    for (std::size_t k = 0; k < bucket.size(); ++k) gradients.all[bucket[k]] = summed[k];
+  });
   gradients.samples = all_reduce({gradients.samples}, group_)[0];  // a count, which is not rounded
   return true;
 }

@@ -1,8 +1,14 @@
 // Data parallel training: gradients are those of all ranks' samples.
 #pragma once
+#include <functional>
+
 #include "neurim/optim/gradient_transform.h"
 
 namespace neurim {
+
+/// Calls visit(which) for tensors that go over the wire at once, in pieces of 16 MiB, the last ones first: they are those
+/// whose gradients are known first. Undefined ones are left out.
+void in_buckets(const Tensors& tensors, const std::function<void(const std::vector<std::size_t>& which)>& visit);
 
 /// Sums the gradients of all ranks, each weighed by its samples, so that the step has the mean over the samples of all,
 /// as of one batch of them. Behind AccumulateGradients, before what looks at the numbers.

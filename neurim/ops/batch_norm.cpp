@@ -1,10 +1,13 @@
 #include "neurim/ops/batch_norm.h"
 
+#include <utility>
+
 #include "neurim/base/error.h"
 #include "neurim/graph/trace.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/cast.h"
+#include "neurim/ops/div.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/reshape.h"
@@ -58,6 +61,22 @@ const std::vector<Shape>& sample_shapes() {
   static const std::vector<Shape> all{{2, 3, 5, 4}, {4, 16, 3, 3}, {3, 17, 2, 2}, {8, 6},
                                       {4, 1, 7},    {2, 32, 5, 5}, {1, 6, 4, 4}};
   return all;
+}
+
+thread_local const SharedStatistics::Sum* shared_sum = nullptr;
+
+/// Mean and biased variance of each channel over all processes, and how many elements share a channel.
+struct Statistics {
+  Tensor mean, var, count;
+};
+Statistics shared_statistics(const Tensor& x, DType dtype) {
+  const std::vector<std::int64_t> axes = all_axes_but_1(x.shape());
+  const Tensor wide = cast(x, dtype);
+  const Tensor own = Tensor::scalar(static_cast<double>(per_channel(x.shape())), dtype, x.device());
+  const Tensors sums = (*shared_sum)({sum(wide, axes), own});
+  const Tensor mean = sums[0] / sums[1];
+  const Tensor apart = wide - beside(mean, x.shape());
+  return {mean, (*shared_sum)({sum(apart * apart, axes)})[0] / sums[1], sums[1]};
 }
 
 constexpr Fill kPositive{.low = 0.5, .high = 2};
@@ -168,6 +187,14 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   const Tensor shift = bias ? bias : Tensor::full(channels, 0, x.device());
   if (!training() && running_mean) return apply1(make<BatchNorm>(eps), {x, scale, shift, running_mean, running_var});
 
+  if (training() && shared_sum) {
+    const auto [mean, var, count] = shared_statistics(x, dtype);
+    if (running_mean) {
+      running_mean.assign(running_mean * (1 - momentum) + mean * momentum);
+      running_var.assign(running_var * (1 - momentum) + var * (count / (count + -1)) * momentum);
+    }
+    return apply1(make<BatchNorm>(eps), {x, scale, shift, mean, var});
+  }
   const Dim count = per_channel(x.shape());
   if (training() && count <= 1)
     fail_at({x, weight, bias, running_mean}, Fault::usage,
@@ -182,6 +209,9 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   }
   return y[0];
 }
+
+SharedStatistics::SharedStatistics(Sum sum) : sum_(std::move(sum)), outer_(std::exchange(shared_sum, &sum_)) {}
+SharedStatistics::~SharedStatistics() { shared_sum = outer_; }
 
 void define_batch_norm() {
   define<BatchNorm>();

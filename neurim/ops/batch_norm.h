@@ -1,5 +1,7 @@
 // Batch normalization (Ioffe and Szegedy, 2015, arXiv:1502.03167) over all axes but 1.
 #pragma once
+#include <functional>
+
 #include "neurim/graph/op.h"
 
 namespace neurim {
@@ -12,6 +14,22 @@ namespace neurim {
 /// floating dtype, which may differ from that of x (f32 beside bf16).
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, double momentum = 0.1, double eps = 1e-5);
+
+/// As long as it lives, batch_norm in traces for training of this thread takes mean and variance over the samples of
+/// other processes too: synchronized batch normalization. `sum` adds tensors up over all of them, and can be
+/// differentiated.
+class SharedStatistics {
+ public:
+  using Sum = std::function<Tensors(const Tensors& of_this_process)>;
+  explicit SharedStatistics(Sum sum);
+  ~SharedStatistics();
+  SharedStatistics(const SharedStatistics&) = delete;
+  SharedStatistics& operator=(const SharedStatistics&) = delete;
+
+ private:
+  const Sum sum_;
+  const Sum* const outer_;
+};
 
 /// Inference: inputs (x, weight, bias, mean, var) -> y.
 class BatchNorm final : public Op {

@@ -134,7 +134,11 @@ Tensor ScaleLoss::scaled(const Tensor& loss) const { return loss * scale_; }
 
 bool ScaleLoss::apply(Gradients& gradients, double /*samples*/) {
   gradients.as_means();
-  const Tensor finite = all_finite(gradients.known());
+  Tensor finite = all_finite(gradients.known());
+  if (gradients.total) {
+    const Tensor others = gradients.total(cast(finite, DType::f32) * -1 + 1);
+    finite = equal(others, scalar_like(others, 0));
+  }
   gradients.multiply(cast(finite, DType::f32) / scale_);
   const Tensor counted = where(finite, finite_steps_ + 1, scalar_like(finite_steps_, 0)),
                grows = greater_equal(counted, scalar_like(counted, kPatience));
@@ -158,6 +162,7 @@ bool ClipGradientNorm::apply(Gradients& gradients, double /*samples*/) {
     const Tensor own = sum(square(cast(gradient, DType::f32)));
     squares = squares ? squares + own : own;
   }
+  if (gradients.total) squares = gradients.total(squares);
   const Tensor scale = gradients.scale;
   const Tensor norm = scale ? sqrt(squares) * scale : sqrt(squares);
   const Tensor factor = clamp(scalar_like(norm, most_) / (norm + kApart), 0, 1) + norm * 0;  // NaN of an infinite norm

@@ -1,5 +1,8 @@
 // What is done to gradients between the backward pass and the step of the optimizer.
 #pragma once
+#include <functional>
+#include <span>
+
 #include "neurim/nn/module.h"
 
 namespace neurim {
@@ -9,6 +12,8 @@ struct Gradients {
   Tensors all;   ///< one for each weight; undefined: the weight stays
   Tensor scale;  ///< a f32 scalar that they are yet to be multiplied with, 0 where nothing is to move; undefined: 1
   Tensor samples = {};  ///< a f32 scalar: they are sums over so many samples; undefined: they are means
+  /// Where each process has some of them: sums a f32 scalar over the processes.
+  std::function<Tensor(const Tensor& number)> total = {};
 
   void as_sums(double samples);         ///< of a batch of so many
   void as_means();                      ///< by way of `scale`
@@ -23,6 +28,8 @@ class GradientTransform {
   virtual ~GradientTransform() = default;
   /// Changes the gradients of a batch of so many samples. False: there is no step yet.
   virtual bool apply(Gradients& gradients, double samples) = 0;
+  /// After the step, with all weights.
+  virtual void after(const Tensors& /*weights*/) {}
   /// State that is saved.
   virtual void parts(Parts& /*parts*/) {}
 };

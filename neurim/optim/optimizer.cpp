@@ -21,7 +21,7 @@ Optimizer::Optimizer(const Parameters& parameters, double lr, double weight_deca
     Weight slot{p.tensor, {}, decay_1d || p.tensor.rank() > 1 ? weight_decay : 0};
     for (const std::string& buffer : buffers) {
       slot.buffers.push_back(Tensor::full(p.tensor.type(), 0, p.tensor.device()));
-      buffers_.push_back({text(p.name, '.', buffer), slot.buffers.back()});
+      buffers_.push_back({text(p.name, '.', buffer), slot.buffers.back(), weights_.size()});
     }
     weights_.push_back(p.tensor);
     names_.push_back(p.name);
@@ -49,7 +49,7 @@ void Optimizer::step(const Tensors& gradients) {
 void Optimizer::step(const Gradients& gradients) {
   const Common common{lr_, steps_ + 1, gradients.scale};
   for (std::size_t i = 0; i < slots_.size(); ++i)
-    if (gradients.all[i]) update(slots_[i], gradients.all[i], common);
+    if (gradients.all[i] && slots_[i].kept) update(slots_[i], gradients.all[i], common);
   const Tensor& scale = common.scale;
   steps_.assign(scale ? where(equal(scale, scalar_like(scale, 0)), steps_, common.step) : common.step);
 }
@@ -75,7 +75,13 @@ void Optimizer::scale_losses() {
 
 void Optimizer::minimize(const Tensor& loss, double samples) {
   const Tensor scaled = scale_loss_ ? scale_loss_->scaled(loss) : loss;
-  go_through_chain({neurim::gradients(std::span(&scaled, 1), weights_), {}}, samples);
+  if (!sums_losses_)
+    return go_through_chain({neurim::gradients(std::span(&scaled, 1), weights_), {}}, samples);
+  const Tensor sum = scaled * samples;
+  go_through_chain({.all = neurim::gradients(std::span(&sum, 1), weights_),
+                    .scale = {},
+                    .samples = Tensor::scalar(samples, DType::f32, loss.device())},
+                   samples);
 }
 
 void Optimizer::follow() {
@@ -89,12 +95,31 @@ void Optimizer::go_through_chain(Gradients gradients, double samples) {
     if (!link->apply(gradients, samples)) return;
   gradients.as_means();
   step(gradients);
+  for (const auto& link : chain_) link->after(weights_);
+}
+
+void Optimizer::keep(const std::vector<bool>& kept) {
+  NEURIM_ASSERT(kept.size() == slots_.size());
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].kept = kept[i];
+    if (!kept[i]) slots_[i].buffers.clear();
+  }
+  for (Buffer& buffer : buffers_)
+    if (!kept[buffer.weight]) buffer.tensor = {};
+}
+
+const std::vector<Optimizer::Buffer>& Optimizer::all_buffers() {
+  for (Buffer& buffer : buffers_)
+    if (!buffer.tensor)
+      buffer.tensor = Tensor::full(weights_[buffer.weight].type(), 0, weights_[buffer.weight].device());
+  return buffers_;
 }
 
 void Optimizer::parts(Parts& p) {
   p("lr", lr_, Role::state)("step", steps_, Role::state);
   for (const auto& link : chain_) link->parts(p);
-  for (Buffer& buffer : buffers_) p(buffer.name, buffer.tensor, Role::state);
+  for (Buffer& buffer : buffers_)
+    if (buffer.tensor) p(buffer.name, buffer.tensor, Role::state);
 }
 
 }  // namespace neurim

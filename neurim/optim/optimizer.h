@@ -37,6 +37,22 @@ class Optimizer {
   /// What adds up gradients; null before accumulate().
   AccumulateGradients* accumulated() { return accumulate_; }
 
+  /// Differentiates sums over samples in place of means, where gradients pass between processes whose batches have
+  /// different sizes. To be called as add().
+  void sum_losses() { sums_losses_ = true; }
+
+  /// Keeps the state of these weights alone, one truth value for each; the others are not stepped. What steps them is
+  /// elsewhere: see ShardGradients. To be called before steps are recorded.
+  void keep(const std::vector<bool>& kept);
+  /// A buffer of a weight's state.
+  struct Buffer {
+    std::string name;
+    Tensor tensor;       ///< undefined: it is kept elsewhere
+    std::size_t weight;  ///< its number
+  };
+  /// All buffers; those that were not kept are zeros again, until the next keep().
+  const std::vector<Buffer>& all_buffers();
+
   /// Scales losses; see ScaleLoss. To be called as add().
   void scale_losses();
   /// 1 where losses are not scaled.
@@ -62,6 +78,7 @@ class Optimizer {
     Tensor weight;    ///< the model's own
     Tensors buffers;  ///< in the order of the names given to the constructor
     double decay;     ///< its weight decay
+    bool kept = true;  ///< whether it is stepped here
   };
 
   /// Steps the parameters that are weights. Weights of one axis (biases, norms) decay only with `decay_1d`.
@@ -79,10 +96,6 @@ class Optimizer {
   virtual void update(const Weight& weight, const Tensor& gradient, const Common& common) const = 0;
 
  private:
-  struct Buffer {
-    std::string name;
-    Tensor tensor;
-  };
   void step(const Gradients& gradients);
   void go_through_chain(Gradients gradients, double samples);
 
@@ -93,6 +106,7 @@ class Optimizer {
   std::vector<std::string> names_;             // of the weights
   Tensors weights_;
   std::vector<Weight> slots_;
+  bool sums_losses_ = false;
   std::vector<Buffer> buffers_;
 };
 

@@ -44,6 +44,7 @@ std::int64_t smallest_part(std::int64_t samples, const TrainOptions& options, co
 /// those of any batch.
 bool trains_on_last(const Model& model, const TrainOptions& options, std::int64_t samples, const Job& job) {
   const std::int64_t batch = *options.batch, last = samples % batch;
+  if (options.parallel.sync_bn && samples > batch && last > 0 && last < job.size()) return false;  // all take part
   if (samples > batch) check_training(model, options, smallest_part(batch, options, job));
   try {
     check_training(model, options, smallest_part(last > 0 ? last : batch, options, job));

@@ -4,6 +4,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/distributed/all_reduce.h"
+#include "neurim/distributed/shards.h"
 
 namespace neurim {
 
@@ -68,6 +69,28 @@ void Job::average(Optimizer& optimizer) const {
   for (const Parameter& state : named_parameters(optimizer))
     if (state.tensor.dtype() == DType::f32) all.push_back(state.tensor);
   if (!alone()) average(all);
+}
+
+void Job::keep_own(Optimizer& optimizer) const {
+  std::vector<bool> kept;
+  for (const int owner : owners_of(optimizer.weights(), size())) kept.push_back(owner == rank());
+  optimizer.keep(kept);
+}
+
+void Job::collect(Optimizer& optimizer) const {
+  const std::vector<int> owners = owners_of(optimizer.weights(), size());
+  for (const Optimizer::Buffer& buffer : optimizer.all_buffers()) {
+    const int owner = owners[buffer.weight];
+    if (owner == 0 || (rank() != 0 && rank() != owner)) continue;
+    std::vector<std::byte> data(bytes(buffer.tensor.type()));
+    if (rank() == owner) {
+      buffer.tensor.read(data.data());
+      group_->send(data, 0);
+    } else {
+      group_->receive(data, owner);
+      buffer.tensor.write(data.data());
+    }
+  }
 }
 
 void Job::average_states(const Model& model) const {

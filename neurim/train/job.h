@@ -35,6 +35,10 @@ class Job {
   void broadcast(const Model& model) const;
   /// The weights and the state of the optimizer become their means over the ranks.
   void average(Optimizer& optimizer) const;
+  /// Of a sharded optimizer: drops the state of weights that other ranks own.
+  void keep_own(Optimizer& optimizer) const;
+  /// Of a sharded optimizer: rank 0 gets the state of all weights. All ranks call it, then keep_own.
+  void collect(Optimizer& optimizer) const;
   /// States, such as a batch norm's statistics, become their means over the ranks, which have seen different samples.
   void average_states(const Model& model) const;
 

@@ -28,6 +28,9 @@ void ParallelOptions::visit(Options& o) {
   o("sync", sync,
     "bsp: every step has the gradients of all processes; ssp:S: one may be S steps ahead of the slowest; local:K: each "
     "steps by itself, and every K steps weights become means");
+  o("zero", zero,
+    "1: each process keeps the optimizer's state of a share of the weights; 2: and the gradients of that share alone");
+  o("sync_bn", sync_bn, "batch norm takes the statistics of the samples of all processes");
   o("compress", compress, "none, or bf16 or f16: what gradients are rounded to on their way to other processes");
 }
 
@@ -46,8 +49,12 @@ DType ParallelOptions::sent() const {
 }
 
 void ParallelOptions::check() const {
-  how();
   sent();
+  require(zero >= 0 && zero <= 2, "zero is ", zero, "; it is 0, 1 or 2");
+  const bool together = how().kind == Sync::Kind::together;
+  require(together || zero == 0, "zero is ", zero, ", where processes step together; with sync=", sync,
+          " each has all state: leave zero out");
+  require(together || !sync_bn, "sync_bn is true, where processes step together; with sync=", sync, " leave it out");
 }
 
 }  // namespace neurim

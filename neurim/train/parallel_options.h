@@ -22,6 +22,11 @@ struct ParallelOptions {
   std::string sync = "bsp";
   std::string compress = "none";  ///< bf16, f16: what gradients are rounded to on their way
 
+  /// 1: each rank keeps the optimizer's state of some weights, steps those, and gets the others; 2: it has the summed
+  /// gradients of those alone, too.
+  std::int64_t zero = 0;
+  bool sync_bn = false;  ///< batch norm takes the statistics of the samples of all ranks
+
   void visit(Options& options);
   void check() const;  ///< throws Error(usage)
   Sync how() const;    ///< `sync`

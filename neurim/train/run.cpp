@@ -103,7 +103,9 @@ OpenRun::OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& cont
       names_(names_of(config_.task())),
       notes_(std::move(prepared.notes)),
       facts_(task_->facts() + '\n'),
-      data_changed_(resumed && are_other_facts(folder_, facts_)) {}
+      data_changed_(resumed && are_other_facts(folder_, facts_)) {
+  if (!control_.job.alone() && options_.parallel.zero > 0) control_.job.keep_own(*optimizer_);
+}
 
 /// The choices of kernels. They are in the run's folder, so that a resumed run makes the same.
 static std::shared_ptr<Tuning> tuning_of(const TrainOptions& options, const fs::path& folder, bool resumed) {
@@ -397,7 +399,13 @@ void Run::record() {
 }
 
 void Run::save() {
-  if (!control_.job.writes()) return;
+  const bool sharded = !control_.job.alone() && options_.parallel.zero > 0;
+  if (sharded) control_.job.collect(*optimizer_);
+  if (control_.job.writes()) write_state();
+  if (sharded) control_.job.keep_own(*optimizer_);
+}
+
+void Run::write_state() {
   config_.epoch = progress_.epoch;
   config_.step = progress_.step;
   if (tuning_) tuning_->write(place_ / kTuningFile);

@@ -88,6 +88,7 @@ class Run : public OpenRun {
   void illustrate(bool best);
   void introduce();
   void save();
+  void write_state();
   void settle();
   void record();
   std::string begin_of_row() const;

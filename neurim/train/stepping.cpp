@@ -6,6 +6,7 @@
 #include "neurim/base/error.h"
 #include "neurim/distributed/all_reduce.h"
 #include "neurim/distributed/stale_sums.h"
+#include "neurim/ops/batch_norm.h"
 #include "neurim/train/part_states.h"
 
 namespace neurim {
@@ -31,8 +32,12 @@ class PlannedStepping : public Stepping {
   }
   /// A plan that records the task's step for a part; `holds`: its gradients are only added up.
   Compiled plan_of(bool holds, std::int64_t part) const {
-    const auto step = [holds, part, optimizer = &of_.optimizer, step = of_.task.step(of_.optimizer)](const Tensors& in) {
+    const std::int64_t group = of_.job.number();
+    const bool shares = of_.options.parallel.sync_bn && !of_.job.alone();
+    const auto step = [=, optimizer = &of_.optimizer, step = of_.task.step(of_.optimizer)](const Tensors& in) {
       optimizer->hold(holds, static_cast<std::size_t>(part));
+      std::optional<SharedStatistics> statistics;
+      if (shares) statistics.emplace([group](const Tensors& sums) { return all_reduce(sums, group); });
       return step(in);
     };
     return {step, of_.plans};

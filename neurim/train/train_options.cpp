@@ -11,6 +11,7 @@
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
 #include "neurim/distributed/reduce_gradients.h"
+#include "neurim/distributed/shards.h"
 #include "neurim/graph/trace.h"
 #include "neurim/model/inference.h"
 #include "neurim/model/state.h"
@@ -477,6 +478,9 @@ void TrainOptions::check() const {
   parallel.check();
   require(!deterministic || parallel.how().kind == Sync::Kind::together, "sync is ", parallel.sync,
           ", which takes what other processes have sent by then; with deterministic=true it is bsp");
+  require(!deterministic || !parallel.sync_bn,
+          "sync_bn is true, and with deterministic=true batches are taken in parts, whose statistics are their own; "
+          "leave one of them out");
   require(parallel.how().kind == Sync::Kind::together || compute_dtype_named(precision) != DType::f16, "sync is ",
           parallel.sync, ", and with precision=fp16 processes have to scale their losses alike: give precision=bf16");
 }
@@ -711,8 +715,14 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters&
   const bool together = o.parallel.how().kind == Sync::Kind::together;
   if (o.grad_accum_steps > 1 || o.deterministic || (!together && !job.alone()))
     optimizer->accumulate(parts, combine_order(parts));
-  if (together && !job.alone())
-    optimizer->add(std::make_unique<ReduceGradients>(job.number(), o.parallel.sent()));
+  if (together && !job.alone()) {
+    if (o.parallel.sync_bn) optimizer->sum_losses();
+    if (o.parallel.zero > 0)
+      optimizer->add(std::make_unique<ShardGradients>(job.number(), static_cast<int>(o.parallel.zero),
+                                                      owners_of(optimizer->weights(), job.size()), o.parallel.sent()));
+    else
+      optimizer->add(std::make_unique<ReduceGradients>(job.number(), o.parallel.sent()));
+  }
   if (compute_dtype_named(o.precision) == DType::f16) optimizer->scale_losses();
   if (o.clip_grad > 0 && o.clip_mode == "norm") optimizer->add(std::make_unique<ClipGradientNorm>(o.clip_grad));
   if (o.clip_grad > 0 && o.clip_mode == "value") optimizer->add(std::make_unique<ClipGradientValue>(o.clip_grad));
