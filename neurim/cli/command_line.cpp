@@ -202,7 +202,7 @@ bool CommandLine::parse(const Words& words) {
     initialize();
     for (const std::string& path : split(plugins_, ',')) load_library(trimmed(path));
   }
-  device();  // reports a wrong one before the work
+  for (const std::string& device : split(options.find("device")->get(), ',')) device_named(device);  // throws
   return true;
 }
 

@@ -374,7 +374,7 @@ void TrainOptions::visit(Options& o) {
   o("mixup", mixup, "blend pairs of images: alpha of Beta(alpha, alpha), such as 0.2; 0: not", {"mixup_alpha"});
   o("cutmix", cutmix, "put a part of one image into another: alpha, such as 1; 0: not", {"cutmix_alpha"});
   o.topic("computing");
-  o("device", device, "where to compute: cpu, auto");
+  o("device", device, "where to compute: cpu, auto; several with commas: as so many processes would, one on each");
   o("threads", threads, "compute threads");
   o("workers", workers, "threads that load images", {"j"});
   o("loader", loader, text("what decodes, cuts and scales images: ", join(loader_names(), ", "), " (a plug-in)"));

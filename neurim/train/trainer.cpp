@@ -6,6 +6,7 @@
 #include "neurim/base/writable.h"
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
+#include "neurim/distributed/local_wire.h"
 #include "neurim/hardware/isa.h"
 #include "neurim/model/model_file.h"
 #include "neurim/model/recurrent_models.h"
@@ -92,7 +93,7 @@ void check_alike(const PreparedRun& prepared, const Job& job) {
   Options named;
   copy.visit(named);
   std::vector<std::string> lines;
-  const std::vector<std::string> of_machine{"threads", "workers", "cache_mib"};
+  const std::vector<std::string> of_machine{"threads", "workers", "cache_mib", "device"};
   for (const Option& option : named.list())
     if (std::find(of_machine.begin(), of_machine.end(), option.name) == of_machine.end())
       lines.push_back(text(option.name, '=', option.get()));
@@ -222,9 +223,36 @@ struct StoppedRun {
   }
 };
 
+/// Calls `run` with the device and the control of each rank, where `devices` are several; else once. The result of rank
+/// 0.
+TrainResult on_each(const std::string& devices, const TrainControl& control,
+                    const std::function<TrainResult(const std::string& device, const TrainControl& control)>& run) {
+  const std::vector<std::string> list = split(devices, ',');
+  if (list.size() == 1) return run(devices, control);
+  require(control.job.alone(), "device is ", devices, ", and ", control.job.size(),
+          " processes train already; give each one device");
+  for (const std::string& device : list) device_named(device);  // throws
+  Console silent({.quiet = true});
+  TrainResult result;
+  as_local_ranks(static_cast<int>(list.size()), [&](const std::shared_ptr<ProcessGroup>& group) {
+    TrainControl own = control;
+    own.job = Job(group);
+    if (!own.job.writes()) own.console = &silent, own.saved = {};
+    const TrainResult mine = run(list[static_cast<std::size_t>(group->rank())], own);
+    if (own.job.writes()) result = mine;
+  });
+  return result;
+}
+
 }  // namespace
 
 TrainResult train(const TrainOptions& given, const TrainControl& control) {
+  if (given.device.find(',') != std::string::npos)
+    return on_each(given.device, control, [&](const std::string& device, const TrainControl& own) {
+      TrainOptions options = given;
+      options.device = device;
+      return train(options, own);
+    });
   const TrainOptions options = control.dry_run ? given.without_files() : given;
   require(!options.data.empty(),
           "data is missing; give a folder of images, or a file with a series or a text: data=DIR");
@@ -279,6 +307,10 @@ TrainResult train(Model model, const Dataset& dataset, const TrainOptions& given
 
 TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& control,
                    const std::string& device) {
+  if (device.find(',') != std::string::npos)
+    return on_each(device, control, [&](const std::string& one, const TrainControl& own) {
+      return resume(run, epochs, own, one);
+    });
   const StoppedRun stopped(run, epochs, control, device);
   const TrainOptions& options = stopped.options;
   const std::optional<ModelConfig>& config = stopped.config;

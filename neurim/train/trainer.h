@@ -32,7 +32,8 @@ struct TrainResult {
   std::string validation;                   ///< how the validation split was taken from training; "": it was not
 };
 
-/// Trains the model on the data that the options name.
+/// Trains the model on the data that the options name. With several devices, "cuda:0,cuda:1", as so many ranks, one on
+/// each of them: threads of this process, which share every batch.
 TrainResult train(const TrainOptions& options, const TrainControl& control = {});
 
 /// Trains the caller's model, from its present weights, on the caller's data set.
