@@ -69,8 +69,21 @@ TEST(Place, IsWhatLaunchersSay) {
       message_of([] { place_in({{"RANK", "4"}, {"WORLD_SIZE", "4"}, {"NEURIM_ADDRESS", "a:1"}}); }).find("it is less"),
       std::string::npos);
   EXPECT_NE(message_of([] { place_in({{"RANK", "x"}, {"WORLD_SIZE", "4"}}); }).find("RANK is 'x'"), std::string::npos);
-  EXPECT_NE(message_of([] { place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}); }).find("NEURIM_ADDRESS"),
+  EXPECT_EQ(tasks_of_node("4(x2),3", 1), 4);
+  EXPECT_EQ(tasks_of_node("4(x2),3", 2), 3);
+  // mpirun without an address: MPI; with one, or where asked for: TCP.
+  EXPECT_EQ(place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}).backend, "mpi");
+  EXPECT_EQ(place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"NEURIM_ADDRESS", "a:1"}}).backend, "tcp");
+  EXPECT_EQ(place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"},
+                      {"SLURM_STEP_NODELIST", "a"}, {"SLURM_JOB_ID", "1"}}).launcher, "srun");
+  EXPECT_NE(message_of([] { place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"NEURIM_BACKEND", "tcp"}}); })
+                .find("NEURIM_ADDRESS"),
             std::string::npos);
+  EXPECT_NE(message_of([] { place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"NEURIM_BACKEND", "smoke"}}); })
+                .find("known are auto, tcp, mpi"),
+            std::string::npos);
+  EXPECT_EQ(place_in({{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "2"}, {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "h"},
+                      {"HOROVOD_GLOO_RENDEZVOUS_PORT", "9"}}).store, "h:9");
 }
 
 TEST(Hmac, KnownAnswers) {  // RFC 4231, cases 1, 2 and 6

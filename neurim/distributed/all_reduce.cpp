@@ -13,6 +13,7 @@ namespace neurim {
 
 struct KnownGroup {
   std::shared_ptr<ProcessGroup> group;
+  InTurn in_turn;
   std::mutex mutex;
   std::string failure;
 };
@@ -82,10 +83,12 @@ bool propose_all_reduce(KernelRequest& request) {
 
 }  // namespace
 
-std::int64_t group_number(std::shared_ptr<ProcessGroup> group) {
+std::int64_t group_number(std::shared_ptr<ProcessGroup> group, InTurn in_turn) {
   Groups& known = groups();
   const std::lock_guard lock(known.mutex);
-  known.all.emplace_back().group = std::move(group);
+  KnownGroup& one = known.all.emplace_back();
+  one.group = std::move(group);
+  one.in_turn = std::move(in_turn);
   return std::ssize(known.all) - 1;
 }
 
@@ -95,7 +98,10 @@ GroupCall::GroupCall(std::int64_t number) : known_(&known(number)) {}
 
 void GroupCall::run(const Args& args, const std::function<void(ProcessGroup& group)>& call) const noexcept {
   try {
-    call(*known_->group);
+    if (known_->in_turn)
+      known_->in_turn(call);
+    else
+      call(*known_->group);
   } catch (const std::exception& error) {
     try {
       const std::lock_guard lock(known_->mutex);

@@ -1,12 +1,18 @@
 // The sum over the processes of a job, as an op.
 #pragma once
+#include <functional>
+
 #include "neurim/distributed/process_group.h"
 #include "neurim/graph/op.h"
 
 namespace neurim {
 
+/// Runs calls of a group in their turn, and returns when they have ended.
+using InTurn = std::function<void(const std::function<void(ProcessGroup& group)>& call)>;
+
 /// Makes the group known to ops; their attribute is the number that this returns. It stays as long as the process.
-std::int64_t group_number(std::shared_ptr<ProcessGroup> group);
+/// `in_turn`: by which other threads use the group too.
+std::int64_t group_number(std::shared_ptr<ProcessGroup> group, InTurn in_turn = {});
 
 /// The error of the last operation of that group that failed within a plan; "": none has.
 std::string group_failure(std::int64_t group);

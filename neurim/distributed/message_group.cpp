@@ -84,10 +84,13 @@ void check_sent(DType sent) {
 template <class Steps>
 void MessageGroup::run_numbered(Operation operation, const Steps& steps) {
   if (failed_) fail(Fault::failure, wire_->named(rank()), ": ", operation.name, " after the group has failed");
+  recorder_.begin(operation);
   try {
     steps(operation, std::chrono::steady_clock::now() + timeout_);
+    recorder_.end(false);
   } catch (const Error& error) {
     failed_ = true;
+    recorder_.end(true);
     wire_->give_up(error.what());
     fail(Fault::failure, wire_->named(rank()), ": operation ", operation.number, " (", operation.name, " of ",
          operation.bytes, " bytes): ", error.what());

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 
+#include "neurim/distributed/flight_recorder.h"
 #include "neurim/distributed/process_group.h"
 #include "neurim/distributed/wire.h"
 
@@ -14,7 +15,7 @@ class MessageGroup final : public ProcessGroup {
  public:
   /// `backend` is its name; operations that take longer than `timeout` fail.
   MessageGroup(std::unique_ptr<Wire> wire, std::string backend, std::chrono::milliseconds timeout)
-      : wire_(std::move(wire)), backend_(std::move(backend)), timeout_(timeout) {}
+      : wire_(std::move(wire)), backend_(std::move(backend)), timeout_(timeout), recorder_(wire_->rank()) {}
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
@@ -29,6 +30,8 @@ class MessageGroup final : public ProcessGroup {
   void send(std::span<const std::byte> bytes, int to) override;
   void receive(std::span<std::byte> bytes, int from) override;
   std::shared_ptr<ProcessGroup> duplicate() override;
+  std::string last_operations() const override { return recorder_.csv(); }
+  std::string under_way(double& seconds) const override { return recorder_.under_way(seconds); }
 
  private:
   /// Runs the steps of an operation of all ranks; what goes wrong is told to the others.
@@ -53,6 +56,7 @@ class MessageGroup final : public ProcessGroup {
   const std::unique_ptr<Wire> wire_;
   const std::string backend_;
   const std::chrono::milliseconds timeout_;
+  FlightRecorder recorder_;
   std::uint64_t operations_ = 0;
   std::map<int, std::uint64_t> sent_, received_;  // messages to and from each rank
   bool failed_ = false;

@@ -20,7 +20,7 @@ constexpr Launcher kLaunchers[] = {
     {"mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"mpirun of MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"},
     {"horovodrun", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"},
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
 };
@@ -63,6 +63,17 @@ std::string first_host(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
+int tasks_of_node(const std::string& list, int node) {
+  for (const std::string& part : split(list, ',')) {
+    const std::size_t times = part.find("(x");
+    const int tasks = whole("SLURM_STEP_TASKS_PER_NODE", part.substr(0, times));
+    const int nodes = times == part.npos ? 1 : whole("SLURM_STEP_TASKS_PER_NODE", part.substr(times + 2, part.size() - times - 3));
+    if (node < nodes) return tasks;
+    node -= nodes;
+  }
+  fail(Fault::usage, "SLURM_STEP_TASKS_PER_NODE is '", list, "' and SLURM_NODEID lies beyond it");
+}
+
 Place place_of_process(const Environment& environment) {
   for (const Launcher& launcher : kLaunchers) {
     const auto rank = environment(launcher.rank), size = environment(launcher.size);
@@ -73,7 +84,10 @@ Place place_of_process(const Environment& environment) {
             "); it is less");
     const auto local_rank = environment(launcher.local_rank), local_size = environment(launcher.local_size);
     place.local_rank = local_rank ? whole(launcher.local_rank, *local_rank) : 0;
-    place.local_size = local_size ? whole(launcher.local_size, *local_size) : place.local_rank + 1;
+    if (local_size && std::string_view(launcher.name) == "srun")
+      place.local_size = tasks_of_node(*local_size, whole("SLURM_NODEID", environment("SLURM_NODEID").value_or("0")));
+    else
+      place.local_size = local_size ? whole(launcher.local_size, *local_size) : place.local_rank + 1;
     place.address = address_of(launcher, environment);
     const std::string backend = environment("NEURIM_BACKEND").value_or("auto");
     require(backend == "auto" || backend == "tcp" || backend == "ring" || backend == "mpi", "NEURIM_BACKEND is '",

@@ -32,6 +32,9 @@ Place place_of_process(const Environment& environment);
 /// The same of this process's environment.
 Place place_of_process();
 
+/// How many tasks a node of a Slurm step has, by a list such as "4(x2),3".
+int tasks_of_node(const std::string& list, int node);
+
 /// The first host of a Slurm list such as "node[003-007,9],login1".
 std::string first_host(const std::string& list);
 

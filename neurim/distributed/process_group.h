@@ -60,6 +60,10 @@ class ProcessGroup {
   /// The same ranks as another group, whose operations go beside those of this one, in another thread. An operation of
   /// all ranks.
   virtual std::shared_ptr<ProcessGroup> duplicate() = 0;
+  /// The last operations, as FlightRecorder::csv has them; "": they are not recorded.
+  virtual std::string last_operations() const { return ""; }
+  /// The operation that is under way in another thread, and since when; "": none.
+  virtual std::string under_way(double& /*seconds*/) const { return ""; }
   /// Returns when all ranks have called it.
   void barrier() { all_gather(std::string_view()); }
 };

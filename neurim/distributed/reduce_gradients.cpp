@@ -6,20 +6,15 @@
 
 namespace neurim {
 
-namespace {
-
-constexpr std::size_t kBucket = 16 << 20;  // bytes that are summed at once
-
-}  // namespace
-
-void in_buckets(const Tensors& tensors, const std::function<void(const std::vector<std::size_t>& which)>& visit) {
+void in_buckets(const Tensors& tensors, const std::function<void(const std::vector<std::size_t>& which)>& visit,
+                std::size_t of_bucket) {
   std::vector<std::size_t> bucket;
   std::size_t size = 0;
   for (std::size_t i = tensors.size(); i-- > 0;) {
     if (!tensors[i]) continue;
     bucket.push_back(i);
     size += bytes(tensors[i].type());
-    if (size < kBucket) continue;
+    if (size < of_bucket) continue;
     visit(bucket);
     bucket.clear(), size = 0;
   }
@@ -33,7 +28,7 @@ bool ReduceGradients::apply(Gradients& gradients, double samples) {
     for (const std::size_t i : bucket) all.push_back(gradients.all[i]);
     const Tensors summed = all_reduce(all, group_, sent_);
     for (std::size_t k = 0; k < bucket.size(); ++k) gradients.all[bucket[k]] = summed[k];
-  });
+  }, of_bucket_);
   gradients.samples = all_reduce({gradients.samples}, group_)[0];  // a count, which is not rounded
   return true;
 }

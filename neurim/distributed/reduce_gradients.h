@@ -6,21 +6,26 @@
 
 namespace neurim {
 
-/// Calls visit(which) for tensors that go over the wire at once, in pieces of 16 MiB, the last ones first: they are those
+inline constexpr std::size_t kBucketBytes = 16 << 20;  ///< of gradients that are summed at once
+
+/// Calls visit(which) for tensors that go over the wire at once, in pieces of so many bytes, the last ones first: they are those
 /// whose gradients are known first. Undefined ones are left out.
-void in_buckets(const Tensors& tensors, const std::function<void(const std::vector<std::size_t>& which)>& visit);
+void in_buckets(const Tensors& tensors, const std::function<void(const std::vector<std::size_t>& which)>& visit,
+                std::size_t of_bucket = kBucketBytes);
 
 /// Sums the gradients of all ranks, each weighed by its samples, so that the step has the mean over the samples of all,
 /// as of one batch of them. Behind AccumulateGradients, before what looks at the numbers.
 class ReduceGradients final : public GradientTransform {
  public:
   /// `group`: see group_number(). `sent`: see ProcessGroup::all_reduce.
-  explicit ReduceGradients(std::int64_t group, DType sent = DType::f32) : group_(group), sent_(sent) {}
+  explicit ReduceGradients(std::int64_t group, DType sent = DType::f32, std::size_t of_bucket = kBucketBytes)
+      : group_(group), sent_(sent), of_bucket_(of_bucket) {}
   bool apply(Gradients& gradients, double samples) override;
 
  private:
   std::int64_t group_;
   DType sent_;
+  std::size_t of_bucket_;
 };
 
 }  // namespace neurim
