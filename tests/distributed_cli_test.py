@@ -82,6 +82,68 @@ class Distributed(TrainedRun):
             self.assertEqual(run.returncode, 0, run)
         self.same("parts1", "parts3", exactly=False)
 
+    def test_the_same_bits_of_one_two_and_four(self):
+        """With batch norm, MixUp, random parts of images, accumulated gradients and a last batch of two images."""
+        words = ["train", f"data={self.root}/data", "model=resnet20", "imgsz=16", "batch=8", "epochs=2", "opt=sgd", "mixup=0.2", "grad_accum_steps=2",
+                 "random_resized_crop=true", "deterministic=true", "plots=false", f"project={self.root}/runs"]
+        for ranks in (1, 2, 4):
+            run = neurim("launch", f"np={ranks}", "--", *words, f"name=bits{ranks}")
+            self.assertEqual(run.returncode, 0, run)
+        self.same("bits1", "bits2", exactly=True)
+        self.same("bits1", "bits4", exactly=True)
+        run = neurim(*words, "device=cpu,cpu", "name=bits_threads")
+        self.assertEqual(run.returncode, 0, run)
+        self.same("bits1", "bits_threads", exactly=True)
+
+    def test_ways_to_share(self):
+        """What is not the bits of a plain job says what else it is."""
+        def run(name, *more):
+            one = neurim("launch", "np=2", "--", *self.words, f"name={name}", *more)
+            self.assertEqual(one.returncode, 0, one)
+            return self.root / "runs" / name
+        for name, more in (("stale0", ["sync=ssp:0"]), ("zero1", ["zero=1"])):
+            run(name, *more)
+            self.same("two", name, exactly=True)
+        run("zero2", "zero=2", "clip_grad=1")
+        run("clipped", "clip_grad=1")
+        self.same("zero2", "clipped", exactly=False)
+        resumed = neurim("launch", "np=4", "--", "resume", self.root / "runs" / "zero2", "epochs=3")
+        self.assertEqual(resumed.returncode, 0, resumed)
+        reads = [line.split(",") for line in (run("stale2", "sync=ssp:2") / "reads.csv").read_text().splitlines()]
+        self.assertEqual(reads[0], ["rank", "clock", "known", "own"])
+        self.assertEqual({row[0] for row in reads[1:]}, {"0", "1"})
+        for _, clock, known, own in reads[1:]:
+            self.assertGreaterEqual(int(known), int(clock) - 2)
+            self.assertEqual(int(own), int(clock) - int(known))
+        for name, more in (("local", ["sync=local:2"]), ("halves", ["compress=bf16"])):
+            run(name, *more)
+            with self.assertRaises(AssertionError):
+                self.same("two", name, exactly=True)
+        run("normed", "sync_bn=true")
+        self.same("two", "normed", exactly=False)  # it has no batch norm
+        for more, said in ((["sync=maybe"], "known are bsp, ssp:S"), (["zero=3"], "it is 0, 1 or 2"), (["compress=i8"], "known are none, bf16, f16"),
+                           (["sync=ssp:2", "zero=1"], "leave zero out"), (["sync=local:3", "deterministic=true"], "it is bsp"),
+                           (["sync_bn=true", "deterministic=true"], "leave one of them out")):
+            one = neurim(*self.words, *more)
+            self.assertEqual(one.returncode, 2, one)
+            self.assertIn(said, one.stderr)
+
+    def test_batches_that_some_ranks_have_nothing_of(self):
+        words = [word for word in self.words if not word.startswith("batch")] + ["batch=20"]  # 42 images: the last batch has two
+        for name, start in (("rest1", []), ("rest4", ["launch", "np=4", "--"])):
+            run = neurim(*start, *words, f"name={name}")
+            self.assertEqual(run.returncode, 0, run)
+        self.same("rest1", "rest4", exactly=False)
+
+    def test_a_series_in_two_processes(self):
+        table = self.root / "series.csv"
+        table.write_text("value\n" + "".join(f"{(i * 7) % 13}\n" for i in range(120)))
+        words = ["train", f"data={table}", "model=gru", "window=6", "batch=10", "epochs=2", "hidden_size=8", f"project={self.root}/runs"]
+        for name, start in (("series1", []), ("series2", ["launch", "np=2", "--"])):
+            run = neurim(*start, *words, f"name={name}")
+            self.assertEqual(run.returncode, 0, run)
+        self.same("series1", "series2", exactly=False)
+
     def lost(self, *words, after="epoch"):
         """Starts a job, and kills its last rank once some epochs are done. (exit code, stderr)"""
         job = subprocess.Popen([NEURIM, "launch", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -144,7 +206,7 @@ class Distributed(TrainedRun):
                  (["launch", "np=0", "--", *self.words], "np is 0"),
                  (["launch", "np=2", "timeout=0", "--", *self.words], "timeout is 0"),
                  (["launch", "np=2", "--", "val", "x"], "known are train and resume"),
-                 (["launch", "np=3", "--", *self.words, "name=odd"], "batch is 16 of 42 images, which 3 processes do not share evenly; give batch=18"),
+                 (["launch", "np=3", "--", *self.words, "name=odd"], "batch is 16, which 3 processes do not share evenly; give batch=18"),
                  (["launch", "np=2", "--", "train", f"data={self.root}/none", "model=lenet5"], "there is no such folder or file")]
         for words, said in cases:
             run = neurim(*words)
@@ -155,7 +217,7 @@ class Distributed(TrainedRun):
         said = lonely.communicate(timeout=30)[1]
         self.assertEqual(lonely.returncode, 1, said)
         self.assertIn("1 of 2 processes came", said)
-        homeless = self.started([{"PMI_RANK": "0", "PMI_SIZE": "2"}], *self.words)[0]
+        homeless = self.started([{"HOROVOD_RANK": "0", "HOROVOD_SIZE": "2"}], *self.words)[0]
         self.assertIn("set NEURIM_ADDRESS=HOST:PORT", homeless.communicate(timeout=30)[1])
 
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "neurim/base/error.h"
@@ -11,13 +12,22 @@
 #include "neurim/base/text.h"
 #include "neurim/compile/plan.h"
 #include "neurim/distributed/all_reduce.h"
+#include "neurim/distributed/async_group.h"
+#include "neurim/distributed/group_kernel.h"
+#include "neurim/distributed/joinable_group.h"
+#include "neurim/distributed/local_wire.h"
+#include "neurim/distributed/message_group.h"
 #include "neurim/distributed/place.h"
 #include "neurim/distributed/reduce_gradients.h"
-#include "neurim/distributed/message_group.h"
+#include "neurim/distributed/shards.h"
+#include "neurim/distributed/stale_sums.h"
 #include "neurim/nn/linear.h"
+#include "neurim/ops/batch_norm.h"
 #include "neurim/ops/mean.h"
+#include "neurim/ops/mul.h"
 #include "neurim/ops/square.h"
 #include "neurim/ops/sub.h"
+#include "neurim/ops/sum.h"
 #include "neurim/optim/sgd.h"
 #include "tests/errors.h"
 
@@ -74,16 +84,28 @@ TEST(Place, IsWhatLaunchersSay) {
   // mpirun without an address: MPI; with one, or where asked for: TCP.
   EXPECT_EQ(place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}).backend, "mpi");
   EXPECT_EQ(place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"NEURIM_ADDRESS", "a:1"}}).backend, "tcp");
-  EXPECT_EQ(place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"},
-                      {"SLURM_STEP_NODELIST", "a"}, {"SLURM_JOB_ID", "1"}}).launcher, "srun");
-  EXPECT_NE(message_of([] { place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"NEURIM_BACKEND", "tcp"}}); })
-                .find("NEURIM_ADDRESS"),
+  EXPECT_EQ(place_in({{"PMI_RANK", "0"},
+                      {"PMI_SIZE", "4"},
+                      {"SLURM_PROCID", "0"},
+                      {"SLURM_NTASKS", "4"},
+                      {"SLURM_STEP_NODELIST", "a"},
+                      {"SLURM_JOB_ID", "1"}})
+                .launcher,
+            "srun");
+  EXPECT_NE(message_of([] {
+              place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"NEURIM_BACKEND", "tcp"}});
+            }).find("NEURIM_ADDRESS"),
             std::string::npos);
-  EXPECT_NE(message_of([] { place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"NEURIM_BACKEND", "smoke"}}); })
-                .find("known are auto, tcp, mpi"),
+  EXPECT_NE(message_of([] {
+              place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"NEURIM_BACKEND", "smoke"}});
+            }).find("known are auto, tcp, mpi"),
             std::string::npos);
-  EXPECT_EQ(place_in({{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "2"}, {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "h"},
-                      {"HOROVOD_GLOO_RENDEZVOUS_PORT", "9"}}).store, "h:9");
+  EXPECT_EQ(place_in({{"HOROVOD_RANK", "0"},
+                      {"HOROVOD_SIZE", "2"},
+                      {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "h"},
+                      {"HOROVOD_GLOO_RENDEZVOUS_PORT", "9"}})
+                .store,
+            "h:9");
 }
 
 TEST(Hmac, KnownAnswers) {  // RFC 4231, cases 1, 2 and 6
@@ -116,6 +138,161 @@ std::vector<std::string> as_ranks(
     });
   for (std::thread& rank : ranks) rank.join();
   return messages;
+}
+
+/// The parts of a batch come to the same bits whether they are combined at once or first at each rank.
+TEST(CombineOrder, NestsOverRanks) {
+  const auto combined = [](std::vector<float> values) {
+    for (const auto& [into, other] : combine_order(values.size())) values[into] += values[other];
+    return values.empty() ? 0 : values[0];
+  };
+  for (const std::size_t ranks : {1, 2, 3, 4, 5, 6})
+    for (const std::size_t parts : {1, 2, 4, 8}) {
+      std::vector<float> all(ranks * parts), of_ranks(ranks);
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] = std::sin(static_cast<float>(i * i + 1)) * 1000;
+      for (std::size_t r = 0; r < ranks; ++r) {
+        std::vector<float> own;
+        for (std::size_t p = 0; p < parts; ++p) own.push_back(all[r + p * ranks]);
+        of_ranks[r] = combined(own);
+      }
+      EXPECT_EQ(combined(of_ranks), combined(all)) << ranks << " ranks with " << parts;
+    }
+}
+
+/// What every operation gives, over TCP and in memory.
+void check_operations(ProcessGroup& group) {
+  const int size = group.size(), rank = group.rank();
+  const auto number = [](int of, std::size_t i) {
+    return static_cast<float>((i * 7 + static_cast<std::size_t>(of) * 3) % 11);
+  };
+  for (const std::size_t count : {0u, 3u, 50'003u}) {
+    std::vector<std::size_t> bounds{0};
+    for (int r = 0; r < size; ++r) bounds.push_back(r + 1 == size ? count : std::min(count, bounds.back() + count / 3));
+    std::vector<float> values(count), halves(count), product(count);
+    for (std::size_t i = 0; i < count; ++i)
+      values[i] = halves[i] = number(rank, i), product[i] = static_cast<float>(rank + 1);
+    std::vector<float> sums(count);
+    for (std::size_t i = 0; i < count; ++i)
+      for (int r = 0; r < size; ++r) sums[i] += number(r, i);
+    group.reduce_scatter(values, bounds);
+    const auto own = static_cast<std::size_t>(rank);
+    for (std::size_t i = bounds[own]; i < bounds[own + 1]; ++i) ASSERT_EQ(values[i], sums[i]);
+    group.all_gather(values, bounds);
+    EXPECT_EQ(values, sums);
+    for (const DType sent : {DType::bf16, DType::f16}) {
+      std::vector<float> rounded = halves;
+      group.all_reduce(rounded, Reduction::sum, sent);
+      EXPECT_EQ(rounded, sums);  // small whole numbers
+    }
+    group.all_reduce(product, Reduction::product);
+    float factorial = 1;
+    for (int r = 2; r <= size; ++r) factorial *= static_cast<float>(r);
+    EXPECT_EQ(product, std::vector<float>(count, factorial));
+  }
+  std::vector<std::string> out;
+  for (int to = 0; to < size; ++to) out.push_back(std::string(static_cast<std::size_t>(rank * 100 + to), 'x'));
+  const std::vector<std::string> in = group.all_to_all(out);
+  for (int from = 0; from < size; ++from) EXPECT_EQ(in[static_cast<std::size_t>(from)].size(), from * 100u + rank);
+  std::vector<float> token(300'000, static_cast<float>(rank));
+  if (rank > 0) group.receive(std::as_writable_bytes(std::span(token)), rank - 1);
+  for (float& one : token) one += 1;
+  if (rank + 1 < size) group.send(std::as_bytes(std::span(token)), rank + 1);
+  EXPECT_EQ(token.back(), static_cast<float>(rank + 1));
+  const std::shared_ptr<ProcessGroup> other = group.duplicate();
+  std::thread beside([&] {
+    for (int i = 0; i < 20; ++i) other->barrier();
+  });
+  for (int i = 0; i < 20; ++i) group.barrier();
+  beside.join();
+  EXPECT_NE(group.last_operations().find("all_to_all"), std::string::npos);
+}
+
+TEST(Ring, EveryOperation) {
+  for (const int size : {2, 3, 4}) {
+    const auto messages = as_ranks(size, check_operations);
+    for (const std::string& message : messages) EXPECT_EQ(message, "");
+    as_local_ranks(size, [](const std::shared_ptr<ProcessGroup>& group) { check_operations(*group); });
+  }
+}
+
+TEST(Local, TheFirstErrorIsThrown) {
+  const std::string said = message_of([] {
+    as_local_ranks(3, [](const std::shared_ptr<ProcessGroup>& group) {
+      if (group->rank() == 1) fail(Fault::data, "no such file");
+      group->barrier();
+    });
+  });
+  EXPECT_EQ(said, "no such file");
+}
+
+TEST(Async, RunsInOrderAndThrowsWhereItIsWaitedFor) {
+  as_local_ranks(2, [](const std::shared_ptr<ProcessGroup>& group) {
+    AsyncGroup behind(group);
+    std::vector<float> values{1};
+    std::vector<AsyncGroup::Work> works;
+    for (int i = 0; i < 10; ++i) works.push_back(behind.run([&](ProcessGroup& own) { own.all_reduce(values); }));
+    works.back().wait();
+    EXPECT_TRUE(works.front().done());
+    EXPECT_EQ(values[0], 1024);
+    const AsyncGroup::Work bad = behind.run([](ProcessGroup&) { fail(Fault::data, "on purpose"); });
+    EXPECT_EQ(message_of([&] { bad.wait(); }), "on purpose");
+  });
+}
+
+/// Ranks that are slow in turns: no read is older than the bound, sums come in order, and all ranks see the same ones.
+TEST(StaleSums, NoReadIsOlderThanTheBound) {
+  constexpr std::int64_t kClocks = 3000;
+  for (const std::int64_t bound : {0, 1, 5}) {
+    std::atomic<std::int64_t> reads{0}, violations{0}, ahead{0};
+    as_local_ranks(3, [&](const std::shared_ptr<ProcessGroup>& group) {
+      StaleSums sums(group, bound);
+      double total = 0;
+      const auto take = [&](bool all) {
+        while (const auto values = sums.take(all)) {
+          const auto clock = static_cast<float>(sums.taken() - 1);
+          EXPECT_EQ((*values)[0], 3 * clock + 3);
+          total += (*values)[0];
+        }
+      };
+      for (std::int64_t clock = 0; clock < kClocks; ++clock) {
+        if ((clock / 7 + group->rank()) % 3 == 0) std::this_thread::sleep_for(50us);
+        take(false);
+        ++reads;
+        violations += sums.clock() - sums.taken() > bound;
+        ahead += sums.clock() > sums.taken();
+        sums.put({static_cast<float>(clock + group->rank())});
+      }
+      take(true);
+      EXPECT_EQ(total, 3.0 * kClocks * (kClocks - 1) / 2 + 3 * kClocks);
+      if (bound > 0) return;
+      EXPECT_NE(message_of([&] { sums.put({0}), sums.put({0}); }).find("ahead"), std::string::npos);
+      while (sums.take(true)) {
+      }
+    });
+    EXPECT_EQ(reads, 3 * kClocks);
+    EXPECT_EQ(violations, 0);
+    EXPECT_EQ(ahead > 0, bound > 0);
+  }
+}
+
+TEST(Joinable, ThoseWhoAreDoneTakePartWithZeros) {
+  as_local_ranks(3, [](const std::shared_ptr<ProcessGroup>& group) {
+    JoinableGroup own(group);
+    for (int i = 0; i < 2 + group->rank(); ++i) {
+      std::vector<float> values{1};
+      own.all_reduce(values, Reduction::sum, DType::f32);
+      EXPECT_EQ(values[0], i < 2 ? 3 : i < 3 ? 2 : 1);
+    }
+    EXPECT_EQ(own.join(), 2);
+  });
+  const std::string said = message_of([] {
+    as_local_ranks(2, [](const std::shared_ptr<ProcessGroup>& group) {
+      JoinableGroup own(group);
+      std::vector<float> values(group->rank() == 0 ? 3 : 4);
+      own.all_reduce(values, Reduction::sum, DType::f32);
+    });
+  });
+  EXPECT_NE(said.find("all ranks do the same"), std::string::npos) << said;
 }
 
 TEST(Ring, SumsAndHandsOn) {
@@ -241,9 +418,10 @@ TEST(Ring, StrangersArePassedOver) {
   for (const std::string& message : messages) EXPECT_EQ(message, "");
 }
 
-/// Two ranks with parts of different size of a batch step as one process does with all of it.
+/// Two ranks with parts of different size of a batch step as one process does with all of it; so do those that keep the
+/// state of their own weights alone, by adding up all gradients or their own.
 TEST(ReduceGradients, PartsOfABatchStepAsTheWhole) {
-  const auto trained = [](std::int64_t begin, std::int64_t end, std::int64_t group, double clip) {
+  const auto trained = [](std::int64_t begin, std::int64_t end, std::int64_t group, double clip, int zero) {
     nn::Linear net(3, 2);
     for (const Parameter& p : named_parameters(net)) {
       std::vector<float> values(static_cast<std::size_t>(std::int64_t{p.tensor.numel()}));
@@ -251,7 +429,13 @@ TEST(ReduceGradients, PartsOfABatchStepAsTheWhole) {
       p.tensor.write(values.data());
     }
     SGD optimizer(named_parameters(net), {.lr = 0.1, .momentum = 0.9});
-    if (group > 0) optimizer.add(std::make_unique<ReduceGradients>(group));
+    if (group > 0 && zero == 0) optimizer.add(std::make_unique<ReduceGradients>(group));
+    if (zero > 0) {
+      const std::vector<int> owners = owners_of(optimizer.weights(), 2);
+      optimizer.add(std::make_unique<ShardGradients>(group, zero, owners, DType::f32));
+      optimizer.keep({owners[0] == group_of(group).rank(), owners[1] == group_of(group).rank()});
+      EXPECT_EQ(named_parameters(optimizer).size(), 3);  // lr, step, and one momentum
+    }
     if (clip > 0) optimizer.add(std::make_unique<ClipGradientNorm>(clip));
     const std::int64_t rows = end - begin;
     const Plan step = plan(
@@ -275,18 +459,71 @@ TEST(ReduceGradients, PartsOfABatchStepAsTheWhole) {
       for (const float value : p.tensor.values<float>()) all.push_back(value);
     return all;
   };
-  for (const double clip : {0.0, 0.1}) {
-    const std::vector<float> whole = trained(0, 8, 0, clip);
+  for (const auto& [clip, zero] : {std::pair(0.0, 0), {0.1, 0}, {0.1, 1}, {0.0, 2}, {0.1, 2}}) {
+    const std::vector<float> whole = trained(0, 8, 0, clip, 0);
     std::vector<std::vector<float>> parts(2);
     const auto messages = as_ranks(2, [&](ProcessGroup& group) {
       const std::int64_t number = group_number(std::shared_ptr<ProcessGroup>(&group, [](ProcessGroup*) {}));
-      parts[static_cast<std::size_t>(group.rank())] = group.rank() == 0 ? trained(0, 3, number, clip)
-                                                                        : trained(3, 8, number, clip);
+      parts[static_cast<std::size_t>(group.rank())] = group.rank() == 0 ? trained(0, 3, number, clip, zero)
+                                                                        : trained(3, 8, number, clip, zero);
     });
     for (const std::string& message : messages) EXPECT_EQ(message, "");
     EXPECT_EQ(parts[0], parts[1]);
     ASSERT_EQ(parts[0].size(), whole.size());
     for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[0][i], whole[i], 1e-6);
+  }
+}
+
+/// Batch norm over two ranks with samples of different number is that of one process with all of them: outputs, running
+/// statistics, and gradients of a sum over all samples.
+TEST(SharedStatistics, AreThoseOfAllSamples) {
+  struct Result {
+    std::vector<float> y, dx, dweight, mean, var;
+  };
+  const auto run = [](std::int64_t begin, std::int64_t end, std::int64_t group) {
+    const std::int64_t rows = end - begin;
+    const Tensor weight = Tensor::from({2}, std::vector<float>{1.5f, -0.5f}),
+                 bias = Tensor::from({2}, std::vector<float>{0.1f, 0.2f});
+    const Tensor mean = Tensor::full({DType::f32, {2}}, 0), var = Tensor::full({DType::f32, {2}}, 1);
+    std::vector<float> values;
+    for (std::int64_t i = begin * 6; i < end * 6; ++i)
+      values.push_back(std::sin(static_cast<float>(i) * 1.7f) + static_cast<float>(i % 5));
+    const Plan step = plan(
+        [&](const Tensors& in) -> Tensors {
+          std::optional<SharedStatistics> shared;
+          if (group > 0) shared.emplace([group](const Tensors& sums) { return all_reduce(sums, group); });
+          const Tensor y = batch_norm(in[0], weight, bias, mean, var);
+          const Tensor loss = sum(square(y) * y);
+          const Tensor wanted[] = {in[0], weight};
+          const Tensors d = gradients(std::span(&loss, 1), wanted);
+          return {y, d[0], group > 0 ? all_reduce({d[1]}, group)[0] : d[1]};
+        },
+        {{DType::f32, {rows, 2, 3}}}, {.training = true});
+    const Tensors out = step({Tensor::from({rows, 2, 3}, values)});
+    return Result{out[0].values<float>(), out[1].values<float>(), out[2].values<float>(), mean.values<float>(),
+                  var.values<float>()};
+  };
+  const Result whole = run(0, 7, 0);
+  std::vector<Result> parts(2);
+  as_local_ranks(2, [&](const std::shared_ptr<ProcessGroup>& group) {
+    const std::int64_t number = group_number(group);
+    parts[static_cast<std::size_t>(group->rank())] = group->rank() == 0 ? run(0, 2, number) : run(2, 7, number);
+  });
+  const auto near = [](const std::vector<float>& a, const std::vector<float>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 2e-5);
+  };
+  const auto joined = [&](auto field) {
+    std::vector<float> both = parts[0].*field;
+    both.insert(both.end(), (parts[1].*field).begin(), (parts[1].*field).end());
+    return both;
+  };
+  near(joined(&Result::y), whole.y);
+  near(joined(&Result::dx), whole.dx);
+  for (const Result& part : parts) {
+    near(part.dweight, whole.dweight);
+    near(part.mean, whole.mean);
+    near(part.var, whole.var);
   }
 }
 

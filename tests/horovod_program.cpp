@@ -1,5 +1,5 @@
-// A program in the style of Horovod, for launchers to start: a network is trained on this rank's share of a problem, and
-// rank 0 prints the hash of its weights, and what the functions gave. Exit code 1: something is wrong.
+// A program in the style of Horovod, for launchers to start: a network is trained on this rank's share of a problem,
+// and rank 0 prints the hash of its weights, and what the functions gave. Exit code 1: something is wrong.
 #include <cstdio>
 #include <memory>
 
@@ -97,8 +97,7 @@ int run() {
   hvd::init();
   check_functions();
   const std::string hash = trained();
-  if (hvd::rank() == 0)
-    std::printf("%s\n", text(hvd::size(), " ranks by ", hvd::backend(), ": ", hash).c_str());
+  if (hvd::rank() == 0) std::printf("%s\n", text(hvd::size(), " ranks by ", hvd::backend(), ": ", hash).c_str());
   hvd::barrier();
   hvd::shutdown();
   return 0;

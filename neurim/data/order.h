@@ -34,7 +34,7 @@ class Order {
   /// Of samples without classes and weights: for Sampler::each.
   Order(std::int64_t samples, const OrderOptions& options);
 
-  std::int64_t size() const;                    ///< samples of this rank
+  std::int64_t size() const;                     ///< samples of this rank
   std::int64_t all() const { return samples_; }  ///< of all ranks
   /// Fills `samples` with those of an epoch; allocates nothing once it is warm.
   void fill(std::uint32_t epoch, std::vector<std::int64_t>& samples);

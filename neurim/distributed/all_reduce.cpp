@@ -105,7 +105,7 @@ void GroupCall::run(const Args& args, const std::function<void(ProcessGroup& gro
   } catch (const std::exception& error) {
     try {
       const std::lock_guard lock(known_->mutex);
-      known_->failure = error.what();
+      if (known_->failure.empty()) known_->failure = error.what();  // what follows from it says less
     } catch (...) {
     }
     *args.status |= kStatusDeviceFault;

@@ -14,15 +14,15 @@ using InTurn = std::function<void(const std::function<void(ProcessGroup& group)>
 /// `in_turn`: by which other threads use the group too.
 std::int64_t group_number(std::shared_ptr<ProcessGroup> group, InTurn in_turn = {});
 
-/// The error of the last operation of that group that failed within a plan; "": none has.
+/// The error of the first operation of that group that failed within a plan; "": none has.
 std::string group_failure(std::int64_t group);
 
 /// Inputs: one or more floating tensors -> the same, summed over the ranks of the group, in one operation; of several
 /// ranks in f32 alone.
 class AllReduce final : public Op {
  public:
-  std::int64_t group = 0;     ///< see group_number(); 0: this process alone
-  DType sent = DType::f32;    ///< see ProcessGroup::all_reduce
+  std::int64_t group = 0;   ///< see group_number(); 0: this process alone
+  DType sent = DType::f32;  ///< see ProcessGroup::all_reduce
   std::string_view name() const override { return "all_reduce"; }
   void fields(Fields& f) override { f("group", group)("sent", sent); }
   bool pure() const override { return false; }

@@ -28,8 +28,7 @@ void AsyncGroup::Work::wait() const {
   if (state_->error) throw *state_->error;
 }
 
-AsyncGroup::AsyncGroup(std::shared_ptr<ProcessGroup> group)
-    : group_(std::move(group)), thread_([this] { work(); }) {}
+AsyncGroup::AsyncGroup(std::shared_ptr<ProcessGroup> group) : group_(std::move(group)), thread_([this] { work(); }) {}
 
 AsyncGroup::~AsyncGroup() {
   {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kEntries = 256;
 constexpr std::string_view kEnd = "\n]\n";  // of the timeline, which is whole after each operation
-constexpr double kMicroseconds = 1e6;  // in a second
+constexpr double kMicroseconds = 1e6;       // in a second
 
 }  // namespace
 

@@ -18,8 +18,8 @@ class FlightRecorder {
 
   void begin(const Operation& operation);
   void end(bool failed);
-  /// CSV with a line for each operation, the last one last: its number, name and bytes, when it began (seconds since the
-  /// group was made), how long it took, and "done", "failed" or "under way".
+  /// CSV with a line for each operation, the last one last: its number, name and bytes, when it began (seconds since
+  /// the group was made), how long it took, and "done", "failed" or "under way".
   std::string csv() const;
   /// Of the operation that is under way: its name; "": there is none.
   std::string under_way(double& seconds) const;

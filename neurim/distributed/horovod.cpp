@@ -145,8 +145,8 @@ Tensor from_rows(const Type& like, const std::vector<std::string>& parts, Device
   const std::size_t of_row = std::max<std::size_t>(bytes(row), 1);
   std::string all;
   for (const std::string& part : parts) {
-    require(part.size() % of_row == 0, "hvd: ranks have rows of different sizes: ", part.size(), " bytes are no rows of ",
-            of_row);
+    require(part.size() % of_row == 0, "hvd: ranks have rows of different sizes: ", part.size(),
+            " bytes are no rows of ", of_row);
     all += part;
   }
   Type type = like;
@@ -243,7 +243,8 @@ Tensor reducescatter(const Tensor& tensor, ReduceOp op) {
   const auto rows = static_cast<std::size_t>(std::int64_t{tensor.size(0)});
   const std::size_t of_row = values.size() / rows, ranks = static_cast<std::size_t>(size());
   std::vector<std::size_t> bounds{0};  // the first ranks have one row more
-  for (std::size_t r = 0; r < ranks; ++r) bounds.push_back(bounds.back() + (rows / ranks + (r < rows % ranks)) * of_row);
+  for (std::size_t r = 0; r < ranks; ++r)
+    bounds.push_back(bounds.back() + (rows / ranks + (r < rows % ranks)) * of_row);
   in_order([&](ProcessGroup& group) { group.reduce_scatter(values, bounds, DType::f32); });
   const auto own = static_cast<std::size_t>(rank());
   std::string part(reinterpret_cast<const char*>(values.data() + bounds[own]),
@@ -306,8 +307,7 @@ void distribute(Optimizer& optimizer, DType compression, int backward_passes_per
   if (backward_passes_per_step > 1) optimizer.accumulate();
   if (size() == 1) return;
   const double bytes = seconds_in("HOROVOD_FUSION_THRESHOLD", static_cast<double>(kFusionThreshold));
-  optimizer.add(
-      std::make_unique<ReduceGradients>(world().number, compression, static_cast<std::size_t>(bytes)));
+  optimizer.add(std::make_unique<ReduceGradients>(world().number, compression, static_cast<std::size_t>(bytes)));
 }
 
 }  // namespace neurim::hvd

@@ -23,13 +23,13 @@ struct Compression {
 /// HOROVOD_STALL_CHECK_TIME_SECONDS (60; after which an operation that waits is named on stderr; 0: never) and
 /// HOROVOD_STALL_SHUTDOWN_TIME_SECONDS (after which it fails).
 void init();
-void shutdown();              ///< forgets the job
-bool is_initialized();        ///< whether init() was called
-int rank();                   ///< of this process among all
-int size();                   ///< how many processes there are
-int local_rank();             ///< of this process among those of this machine
-int local_size();             ///< how many those are
-std::string backend();        ///< what carries messages: "self", "tcp", "mpi"
+void shutdown();        ///< forgets the job
+bool is_initialized();  ///< whether init() was called
+int rank();             ///< of this process among all
+int size();             ///< how many processes there are
+int local_rank();       ///< of this process among those of this machine
+int local_size();       ///< how many those are
+std::string backend();  ///< what carries messages: "self", "tcp", "mpi"
 
 /// Of f32 or f64 tensors of one shape and name on all ranks; a new tensor. Errors name both ranks where they differ.
 Tensor allreduce(const Tensor& tensor, ReduceOp op = ReduceOp::Average, DType compression = Compression::none);
@@ -52,7 +52,7 @@ int join();
 /// An operation in the background; others may follow before it ends, in the same order on all ranks.
 class Handle;
 Handle allreduce_async(const Tensor& tensor, ReduceOp op = ReduceOp::Average, DType compression = Compression::none);
-bool poll(const Handle& handle);          ///< whether it has ended
+bool poll(const Handle& handle);           ///< whether it has ended
 Tensor synchronize(const Handle& handle);  ///< waits for its result
 
 /// All tensors of a module become those of the root rank: its parameters, or an optimizer's state.

@@ -20,14 +20,10 @@ void combine(std::span<Number> into, std::span<const Number> other, Reduction re
     for (std::size_t i = 0; i < into.size(); ++i) into[i] = of_two(into[i], other[i]);
   };
   switch (reduction) {
-    case Reduction::sum:
-      return each([](Number a, Number b) { return a + b; });
-    case Reduction::min:
-      return each([](Number a, Number b) { return std::min(a, b); });
-    case Reduction::max:
-      return each([](Number a, Number b) { return std::max(a, b); });
-    case Reduction::product:
-      return each([](Number a, Number b) { return a * b; });
+    case Reduction::sum: return each([](Number a, Number b) { return a + b; });
+    case Reduction::min: return each([](Number a, Number b) { return std::min(a, b); });
+    case Reduction::max: return each([](Number a, Number b) { return std::max(a, b); });
+    case Reduction::product: return each([](Number a, Number b) { return a * b; });
   }
 }
 
@@ -198,9 +194,8 @@ void MessageGroup::reduce_scatter(std::span<float> values, std::span<const std::
 void MessageGroup::all_gather(std::span<float> values, std::span<const std::size_t> bounds, DType sent) {
   check_bounds("all_gather", values.size(), bounds);
   check_sent(sent);
-  run("all_gather parts", values.size_bytes(), [&](const Operation& operation, Deadline until) {
-    gather(operation, values, bounds, sent, until);
-  });
+  run("all_gather parts", values.size_bytes(),
+      [&](const Operation& operation, Deadline until) { gather(operation, values, bounds, sent, until); });
 }
 
 std::vector<std::string> MessageGroup::all_gather(std::string_view bytes) {

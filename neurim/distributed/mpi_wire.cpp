@@ -18,11 +18,11 @@ namespace neurim {
 
 namespace {
 
-constexpr int kHeads = 7001, kBytes = 7002;      // tags of messages
-constexpr std::size_t kMostFrame = 64u << 20;    // bytes of a message
-constexpr std::size_t kMostHost = 1024;          // characters
+constexpr int kHeads = 7001, kBytes = 7002;    // tags of messages
+constexpr std::size_t kMostFrame = 64u << 20;  // bytes of a message
+constexpr std::size_t kMostHost = 1024;        // characters
 constexpr auto kLastWords = std::chrono::milliseconds(200);
-constexpr int kSpins = 2000;                     // tests of a request before others may run
+constexpr int kSpins = 2000;  // tests of a request before others may run
 
 /// A loaded library.
 class Library {
@@ -64,9 +64,7 @@ Handles<void*> open_mpi_handles(const Library& library) {
   return {library.symbol("ompi_mpi_comm_world"), library.symbol("ompi_mpi_byte"),
           library.symbol("ompi_mpi_errors_return"), nullptr};
 }
-Handles<int> mpich_handles() {
-  return {0x44000000, 0x4c00010d, 0x54000001, reinterpret_cast<void*>(std::intptr_t{1})};
-}
+Handles<int> mpich_handles() { return {0x44000000, 0x4c00010d, 0x54000001, reinterpret_cast<void*>(std::intptr_t{1})}; }
 
 std::atomic<int (*)()> finalize{nullptr};  // at the end of the process, unless ranks were lost
 void finalize_at_exit() {
@@ -97,7 +95,8 @@ class MpiWire final : public Wire {
     std::atexit(finalize_at_exit);
     if (rank_ != place.rank || size_ != place.size)
       fail(Fault::failure, "the launcher says rank ", place.rank, " of ", place.size, " (", place.launcher,
-           ") and MPI says ", rank_, " of ", size_, "; the library is not that of the launcher: set NEURIM_MPI_LIBRARY");
+           ") and MPI says ", rank_, " of ", size_,
+           "; the library is not that of the launcher: set NEURIM_MPI_LIBRARY");
     std::string hosts(static_cast<std::size_t>(size_) * kMostHost, '\0'), own = host_name();
     own.resize(kMostHost);
     call("MPI_Allgather", static_cast<const void*>(own.data()), static_cast<int>(kMostHost), handles_.byte,
@@ -141,7 +140,8 @@ class MpiWire final : public Wire {
 
   std::string invitation() override { return "MPI_Comm_dup"; }
   std::unique_ptr<Wire> duplicate(const std::string& /*invitation*/) override {
-    if (!many_threads_) fail(Fault::failure, "this MPI library takes calls of one thread alone; use NEURIM_BACKEND=tcp");
+    if (!many_threads_)
+      fail(Fault::failure, "this MPI library takes calls of one thread alone; use NEURIM_BACKEND=tcp");
     auto other = std::make_unique<MpiWire>(*this);
     check(duplicate_(handles_.world, &other->handles_.world), "MPI_Comm_dup");
     return other;
@@ -178,9 +178,9 @@ class MpiWire final : public Wire {
           "MPI_Isend");
   }
   void receive(std::span<std::byte> bytes, int from, int tag, Request& request) {
-    check(irecv_(bytes.data(), static_cast<int>(bytes.size()), handles_.byte, from, tag, handles_.world,
-                 &request.handle),
-          "MPI_Irecv");
+    check(
+        irecv_(bytes.data(), static_cast<int>(bytes.size()), handles_.byte, from, tag, handles_.world, &request.handle),
+        "MPI_Irecv");
   }
   /// Waits for a request that is of this rank.
   void finish(Request& request, int other, Deadline until) {

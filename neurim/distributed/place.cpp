@@ -67,7 +67,9 @@ int tasks_of_node(const std::string& list, int node) {
   for (const std::string& part : split(list, ',')) {
     const std::size_t times = part.find("(x");
     const int tasks = whole("SLURM_STEP_TASKS_PER_NODE", part.substr(0, times));
-    const int nodes = times == part.npos ? 1 : whole("SLURM_STEP_TASKS_PER_NODE", part.substr(times + 2, part.size() - times - 3));
+    const int nodes = times == part.npos
+                          ? 1
+                          : whole("SLURM_STEP_TASKS_PER_NODE", part.substr(times + 2, part.size() - times - 3));
     if (node < nodes) return tasks;
     node -= nodes;
   }
@@ -92,10 +94,12 @@ Place place_of_process(const Environment& environment) {
     const std::string backend = environment("NEURIM_BACKEND").value_or("auto");
     require(backend == "auto" || backend == "tcp" || backend == "ring" || backend == "mpi", "NEURIM_BACKEND is '",
             backend, "'; known are auto, tcp, mpi");
-    place.backend = backend == "mpi" || (backend == "auto" && is_mpi(launcher) && place.address.empty()) ? "mpi" : "tcp";
+    place.backend = backend == "mpi" || (backend == "auto" && is_mpi(launcher) && place.address.empty()) ? "mpi"
+                                                                                                         : "tcp";
     const auto host = environment("HOROVOD_GLOO_RENDEZVOUS_ADDR"), port = environment("HOROVOD_GLOO_RENDEZVOUS_PORT");
     if (place.address.empty() && host && port) place.store = text(*host, ':', *port);
-    require(place.backend == "mpi" || !place.address.empty() || !place.store.empty(), launcher.name, " has started ", place.size,
+    require(place.backend == "mpi" || !place.address.empty() || !place.store.empty(), launcher.name, " has started ",
+            place.size,
             " processes, and nothing says where they meet; set NEURIM_ADDRESS=HOST:PORT for all, an address of the "
             "machine of rank 0 and a free port there");
     place.secret = environment("NEURIM_SECRET").value_or("");

@@ -24,7 +24,9 @@ class SelfGroup final : public ProcessGroup {
     require(root == 0, "broadcast: there is no rank ", root, " of 1");
   }
   std::vector<std::string> all_to_all(const std::vector<std::string>& bytes) override { return bytes; }
-  void send(std::span<const std::byte> /*bytes*/, int to) override { fail(Fault::usage, "send: to rank ", to, " of 1"); }
+  void send(std::span<const std::byte> /*bytes*/, int to) override {
+    fail(Fault::usage, "send: to rank ", to, " of 1");
+  }
   void receive(std::span<std::byte> /*bytes*/, int from) override {
     fail(Fault::usage, "receive: from rank ", from, " of 1");
   }

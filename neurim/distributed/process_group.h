@@ -32,8 +32,8 @@ class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
 
-  virtual int rank() const = 0;          ///< of this process
-  virtual int size() const = 0;          ///< of the group
+  virtual int rank() const = 0;             ///< of this process
+  virtual int size() const = 0;             ///< of the group
   virtual std::string backend() const = 0;  ///< "self", "tcp", "mpi"
 
   /// Each number becomes the reduction of those of all ranks, in place and the same bits everywhere. `sent`: f32, or

@@ -23,12 +23,15 @@ void in_buckets(const Tensors& tensors, const std::function<void(const std::vect
 
 bool ReduceGradients::apply(Gradients& gradients, double samples) {
   gradients.as_sums(samples);
-  in_buckets(gradients.all, [&](const std::vector<std::size_t>& bucket) {
-    Tensors all;
-    for (const std::size_t i : bucket) all.push_back(gradients.all[i]);
-    const Tensors summed = all_reduce(all, group_, sent_);
-    for (std::size_t k = 0; k < bucket.size(); ++k) gradients.all[bucket[k]] = summed[k];
-  }, of_bucket_);
+  in_buckets(
+      gradients.all,
+      [&](const std::vector<std::size_t>& bucket) {
+        Tensors all;
+        for (const std::size_t i : bucket) all.push_back(gradients.all[i]);
+        const Tensors summed = all_reduce(all, group_, sent_);
+        for (std::size_t k = 0; k < bucket.size(); ++k) gradients.all[bucket[k]] = summed[k];
+      },
+      of_bucket_);
   gradients.samples = all_reduce({gradients.samples}, group_)[0];  // a count, which is not rounded
   return true;
 }

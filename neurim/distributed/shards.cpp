@@ -143,7 +143,8 @@ std::vector<Sample> samples_of() {
     op->owners.assign(count, 0);
     return op;
   };
-  return {{make(1), {{DType::f32, {3, 7}}}}, {make(3), {{DType::f32, {70, 33}}, {DType::f32, {}}, {DType::f32, {4, 3}}}}};
+  return {{make(1), {{DType::f32, {3, 7}}}},
+          {make(3), {{DType::f32, {70, 33}}, {DType::f32, {}}, {DType::f32, {4, 3}}}}};
 }
 
 }  // namespace
@@ -216,8 +217,16 @@ void ShardGradients::after(const Tensors& weights) {
 void define_shards() {
   define<ReduceScatter>();
   define<AllGather>();
-  add({.op = "reduce_scatter", .name = "messages", .device = 0, .prepare = prepare_scatter, .propose_layouts = propose_scatter});
-  add({.op = "all_gather", .name = "messages", .device = 0, .prepare = prepare_gather, .propose_layouts = propose_gather});
+  add({.op = "reduce_scatter",
+       .name = "messages",
+       .device = 0,
+       .prepare = prepare_scatter,
+       .propose_layouts = propose_scatter});
+  add({.op = "all_gather",
+       .name = "messages",
+       .device = 0,
+       .prepare = prepare_gather,
+       .propose_layouts = propose_gather});
 }
 
 }  // namespace neurim

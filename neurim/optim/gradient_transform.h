@@ -42,8 +42,7 @@ class AccumulateGradients final : public GradientTransform {
   using Order = std::vector<std::pair<std::size_t, std::size_t>>;
   /// Of weights that have these names. Each of `parts` parts of batches has sums of its own, which are combined in this
   /// order before the step; those of the first are the state.
-  AccumulateGradients(const Tensors& weights, std::vector<std::string> names, std::size_t parts = 1,
-                      Order order = {});
+  AccumulateGradients(const Tensors& weights, std::vector<std::string> names, std::size_t parts = 1, Order order = {});
   /// Whether what is recorded from now on only adds up, and to which part's sums. The step is the last part's.
   void hold(bool holds, std::size_t part);
   void forget();  ///< what was added up since the last step

@@ -75,8 +75,7 @@ void Optimizer::scale_losses() {
 
 void Optimizer::minimize(const Tensor& loss, double samples) {
   const Tensor scaled = scale_loss_ ? scale_loss_->scaled(loss) : loss;
-  if (!sums_losses_)
-    return go_through_chain({neurim::gradients(std::span(&scaled, 1), weights_), {}}, samples);
+  if (!sums_losses_) return go_through_chain({neurim::gradients(std::span(&scaled, 1), weights_), {}}, samples);
   const Tensor sum = scaled * samples;
   go_through_chain({.all = neurim::gradients(std::span(&sum, 1), weights_),
                     .scale = {},

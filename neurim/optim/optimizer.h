@@ -75,9 +75,9 @@ class Optimizer {
   using Names = std::vector<std::string>;  ///< of buffers
   /// A weight and what its steps need.
   struct Weight {
-    Tensor weight;    ///< the model's own
-    Tensors buffers;  ///< in the order of the names given to the constructor
-    double decay;     ///< its weight decay
+    Tensor weight;     ///< the model's own
+    Tensors buffers;   ///< in the order of the names given to the constructor
+    double decay;      ///< its weight decay
     bool kept = true;  ///< whether it is stepped here
   };
 

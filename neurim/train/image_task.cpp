@@ -117,10 +117,9 @@ ImageTask::ImageTask(Model model, const Dataset& dataset, const TrainOptions& op
       options_(options),
       preprocess_(preprocess_of(options_)),
       train_size_(*options_.train_imgsz),
-      loader_(open_loader(options_.loader, dataset_, Split::train, training_preprocess_of(options_),
-                          augment_of(options_),
-                          training_loader(options_, !trains_on_last(model_, options_, dataset_.size(Split::train), job),
-                                          job))) {
+      loader_(open_loader(
+          options_.loader, dataset_, Split::train, training_preprocess_of(options_), augment_of(options_),
+          training_loader(options_, !trains_on_last(model_, options_, dataset_.size(Split::train), job), job))) {
   if (dataset_.size(Split::val) > 0)
     validation_.emplace(model_, dataset_, Split::val, preprocess_, options_, DType::f32, Augment(), job);
 }

@@ -188,12 +188,13 @@ void OpenRun::describe() {
 void Run::train_batch() {
   const auto batches = static_cast<double>(task_->batches());
   const bool last = progress_.batch + 1 == task_->batches();  // of the epoch
-  const double lr = schedule_.at(
-      static_cast<double>(progress_.epoch) + static_cast<double>(progress_.batch) / batches, 1 / batches);
-  const std::vector<StepSums> known = stepping_->run({.step = progress_.step,
-                                                      .lr = lr,
-                                                      .steps = last || (progress_.batch + 1) % options_.grad_accum_steps == 0,
-                                                      .stop = asked_to_stop()});
+  const double lr = schedule_.at(static_cast<double>(progress_.epoch) + static_cast<double>(progress_.batch) / batches,
+                                 1 / batches);
+  const std::vector<StepSums> known = stepping_->run(
+      {.step = progress_.step,
+       .lr = lr,
+       .steps = last || (progress_.batch + 1) % options_.grad_accum_steps == 0,
+       .stop = asked_to_stop()});
   if (options_.plots && control_.job.writes() && task_->batch_size() > 0)
     task_->draw(place_, progress_.step);  // as trained on, possibly mixed
   count(known);

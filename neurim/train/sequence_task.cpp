@@ -101,8 +101,8 @@ class ForecastTask final : public SequenceTask {
   Plan run(Compiled& plans, std::int64_t /*step*/, const Part& part) override {
     data_.copy(Split::train, samples_of(part), steps_, following_);
     const std::int64_t samples = part.size(batch_size());
-    const Plan& plan = plans.plan_for({{DType::f64, {samples, config_.window, data_.series.width()}},
-                                       {DType::f64, {samples, config_.horizon}}});
+    const Plan& plan = plans.plan_for(
+        {{DType::f64, {samples, config_.window, data_.series.width()}}, {DType::f64, {samples, config_.horizon}}});
     plan.inputs()[0].write(steps_.data());
     plan.inputs()[1].write(following_.data());
     plan.run(plan.inputs(), plan.outputs());

@@ -11,6 +11,7 @@ namespace neurim {
 /// the recurrent model that they name for them. A run that goes on gives its model config: columns and characters are
 /// then the ones it knows. Throws Error(usage) on options that do not fit, Error(data) on data that cannot be
 /// learnt from.
-PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<ModelConfig>& config = {}, const Job& job = {});
+PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<ModelConfig>& config = {},
+                             const Job& job = {});
 
 }  // namespace neurim

@@ -179,14 +179,16 @@ class StaleStepping final : public PlannedStepping {
     if (!request.steps) return known;
     std::vector<float> values = of_.optimizer.accumulated()->sums();
     of_.optimizer.accumulated()->forget();
-    for (const double more : {own_.loss, own_.metric, own_.stop ? 1.0 : 0.0}) values.push_back(static_cast<float>(more));
+    for (const double more : {own_.loss, own_.metric, own_.stop ? 1.0 : 0.0})
+      values.push_back(static_cast<float>(more));
     own_ = {};
     unseen_.push_back({values, request.lr});
     sums_.put(std::move(values));
     return known;
   }
   std::vector<StepSums> finish() override { return take(true); }
-  // A rank that has seen the wish to stop at some clock is at most `bound` clocks further, in one more step; all stop there.
+  // A rank that has seen the wish to stop at some clock is at most `bound` clocks further, in one more step; all stop
+  // there.
   bool can_stop() const override { return stop_at_ && sums_.clock() >= *stop_at_; }
   std::string reads() override { return join(of_.job.group().all_gather(std::exchange(reads_, "")), ""); }
 
@@ -249,11 +251,11 @@ class StaleStepping final : public PlannedStepping {
 
   StaleSums sums_;
   Compiled holding_;
-  Tensors states_;                             // of the optimizer, with the weights
-  std::vector<std::vector<std::byte>> kept_;   // what they are without own steps
-  std::deque<Unseen> unseen_;                  // own steps whose sums were not taken yet
-  std::size_t ahead_ = 0;                      // how many of them the weights have
-  StepSums own_;                               // since the last step
+  Tensors states_;                            // of the optimizer, with the weights
+  std::vector<std::vector<std::byte>> kept_;  // what they are without own steps
+  std::deque<Unseen> unseen_;                 // own steps whose sums were not taken yet
+  std::size_t ahead_ = 0;                     // how many of them the weights have
+  StepSums own_;                              // since the last step
   std::optional<std::int64_t> stop_at_;
   std::string reads_;
 };

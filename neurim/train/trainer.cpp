@@ -308,9 +308,8 @@ TrainResult train(Model model, const Dataset& dataset, const TrainOptions& given
 TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& control,
                    const std::string& device) {
   if (device.find(',') != std::string::npos)
-    return on_each(device, control, [&](const std::string& one, const TrainControl& own) {
-      return resume(run, epochs, own, one);
-    });
+    return on_each(device, control,
+                   [&](const std::string& one, const TrainControl& own) { return resume(run, epochs, own, one); });
   const StoppedRun stopped(run, epochs, control, device);
   const TrainOptions& options = stopped.options;
   const std::optional<ModelConfig>& config = stopped.config;
@@ -322,7 +321,8 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
   check_remembered_data(options.data, run / "args.yaml", "go there, or put another path into that file");
   if (options.model.empty())
     fail(Fault::data, (run / "args.yaml").string(), ": names no model; it is damaged, put the line back");
-  if (!of_file && is_recurrent_model(options.model)) return stopped.go_on(prepare_sequence(options, config, control.job), control);
+  if (!of_file && is_recurrent_model(options.model))
+    return stopped.go_on(prepare_sequence(options, config, control.job), control);
   DatasetOptions dataset_options = dataset_of(options);
   if (config) dataset_options.class_names = config->class_names;
   const Dataset dataset = open_for_training(options.data, dataset_options);

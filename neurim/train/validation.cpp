@@ -69,7 +69,8 @@ std::optional<Evaluator> Validation::evaluate(const Watch& watch, const Answer& 
   Batch batch;
   for (std::int64_t done = 1; done <= batches_; ++done) {
     Answers answers;
-    if (loader_->next(batch) && batch.size > 0) answers = answers_to(batch);  // a rank may have no sample of the last batch
+    if (loader_->next(batch) && batch.size > 0)
+      answers = answers_to(batch);  // a rank may have no sample of the last batch
     if (!job_.alone()) answers = gathered(answers);
     count(answers, evaluation, seen, answer);
     const bool go_on = !watch || watch(static_cast<double>(done) / static_cast<double>(batches_));
