@@ -95,5 +95,9 @@ std::shared_ptr<ProcessGroup> JoinableGroup::duplicate() {
   announce("duplicate");
   return std::make_shared<JoinableGroup>(group_->duplicate());
 }
+std::shared_ptr<ProcessGroup> JoinableGroup::subgroup(const std::vector<int>& ranks) {
+  announce("subgroup");
+  return std::make_shared<JoinableGroup>(group_->subgroup(ranks));
+}
 
 }  // namespace neurim

@@ -27,6 +27,7 @@ class JoinableGroup final : public ProcessGroup {
   void send(std::span<const std::byte> bytes, int to) override { group_->send(bytes, to); }
   void receive(std::span<std::byte> bytes, int from) override { group_->receive(bytes, from); }
   std::shared_ptr<ProcessGroup> duplicate() override;
+  std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override;
   std::string last_operations() const override { return group_->last_operations(); }
 
  private:

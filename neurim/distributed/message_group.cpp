@@ -6,6 +6,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
 #include "neurim/core/float16.h"
+#include "neurim/distributed/sub_wire.h"
 
 namespace neurim {
 
@@ -240,6 +241,13 @@ void MessageGroup::broadcast(std::span<std::byte> bytes, int root) {
 std::shared_ptr<ProcessGroup> MessageGroup::duplicate() {
   const std::string said = all_gather(rank() == 0 ? wire_->invitation() : "")[0];
   return std::make_shared<MessageGroup>(wire_->duplicate(said), backend_, timeout_);
+}
+
+std::shared_ptr<ProcessGroup> MessageGroup::subgroup(const std::vector<int>& ranks) {
+  const std::string said = all_gather(rank() == 0 ? wire_->invitation() : "")[0];
+  std::unique_ptr<Wire> wire = wire_->duplicate(said);
+  if (ranks.size() == 1) return self_group();
+  return std::make_shared<MessageGroup>(sub_wire(std::move(wire), ranks), backend_, timeout_);
 }
 
 void MessageGroup::send(std::span<const std::byte> bytes, int to) {

@@ -1,5 +1,6 @@
 // Operations of a group that are made of messages between two ranks.
 #pragma once
+#include <atomic>
 #include <map>
 
 #include "neurim/distributed/flight_recorder.h"
@@ -30,6 +31,7 @@ class MessageGroup final : public ProcessGroup {
   void send(std::span<const std::byte> bytes, int to) override;
   void receive(std::span<std::byte> bytes, int from) override;
   std::shared_ptr<ProcessGroup> duplicate() override;
+  std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override;
   std::string last_operations() const override { return recorder_.csv(); }
   std::string under_way(double& seconds) const override { return recorder_.under_way(seconds); }
 
@@ -59,7 +61,7 @@ class MessageGroup final : public ProcessGroup {
   FlightRecorder recorder_;
   std::uint64_t operations_ = 0;
   std::map<int, std::uint64_t> sent_, received_;  // messages to and from each rank
-  bool failed_ = false;
+  std::atomic<bool> failed_{false};
 };
 
 }  // namespace neurim

@@ -113,14 +113,15 @@ class MpiWire final : public Wire {
                 Deadline until) override {
     bool sends = to != kNobody, receives = from != kNobody;
     while (sends || receives) {
+      std::list<Request> requests;  // of what is sent
       const std::span<const std::byte> frame = out.first(std::min(out.size(), kMostFrame));
       const std::string head = Frame{.operation = operation, .size = frame.size()}.written();
       std::array<std::byte, Frame::kSize> theirs{};
       Request head_comes, bytes_come;
       if (receives) receive(theirs, from, kHeads, head_comes);
       if (sends) {
-        send(std::as_bytes(std::span(head)), to, kHeads);
-        if (!frame.empty()) send(frame, to, kBytes);
+        send(std::as_bytes(std::span(head)), to, kHeads, requests);
+        if (!frame.empty()) send(frame, to, kBytes, requests);
       }
       if (receives) {
         finish(head_comes, from, until);
@@ -132,7 +133,7 @@ class MpiWire final : public Wire {
         }
         in = in.subspan(came.size);
       }
-      for (; !sends_.empty(); sends_.pop_front()) finish(sends_.front(), to, until);
+      for (Request& request : requests) finish(request, to, until);
       out = out.subspan(frame.size());
       sends = sends && !out.empty(), receives = receives && !in.empty();
     }
@@ -152,13 +153,14 @@ class MpiWire final : public Wire {
     try {
       const std::string report = why.substr(0, Frame::kMostReport);
       const std::string head = Frame{.report = true, .operation = {}, .size = report.size()}.written();
+      std::list<Request> requests;
       for (int other = 0; other < size_; ++other) {
         if (other == rank_) continue;
-        send(std::as_bytes(std::span(head)), other, kHeads);
-        send(std::as_bytes(std::span(report)), other, kBytes);
+        send(std::as_bytes(std::span(head)), other, kHeads, requests);
+        send(std::as_bytes(std::span(report)), other, kBytes, requests);
       }
       const Deadline soon = std::chrono::steady_clock::now() + kLastWords;
-      for (Request& request : sends_) finish(request, kNobody, soon);
+      for (Request& request : requests) finish(request, kNobody, soon);
     } catch (const std::exception&) {  // others may be lost
     }
   }
@@ -172,9 +174,9 @@ class MpiWire final : public Wire {
     if (error != 0) fail(Fault::failure, what, " of the MPI library gives error ", error);
   }
 
-  void send(std::span<const std::byte> bytes, int to, int tag) {
+  void send(std::span<const std::byte> bytes, int to, int tag, std::list<Request>& requests) {
     check(isend_(bytes.data(), static_cast<int>(bytes.size()), handles_.byte, to, tag, handles_.world,
-                 &sends_.emplace_back().handle),
+                 &requests.emplace_back().handle),
           "MPI_Isend");
   }
   void receive(std::span<std::byte> bytes, int from, int tag, Request& request) {
@@ -214,7 +216,6 @@ class MpiWire final : public Wire {
   bool many_threads_ = false;
   int rank_ = 0, size_ = 1;
   std::vector<std::string> hosts_;  // by ranks
-  std::list<Request> sends_;        // of the message on its way
 };
 
 }  // namespace

@@ -31,6 +31,7 @@ class SelfGroup final : public ProcessGroup {
     fail(Fault::usage, "receive: from rank ", from, " of 1");
   }
   std::shared_ptr<ProcessGroup> duplicate() override { return self_group(); }
+  std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& /*ranks*/) override { return self_group(); }
 };
 
 }  // namespace

@@ -24,7 +24,8 @@ std::vector<std::pair<std::size_t, std::size_t>> combine_order(std::size_t parts
 
 /// The processes of a job. Each calls the same operations in the same order, with the same sizes. Where a rank is lost,
 /// is silent for longer than Place::timeout, or calls another operation, all others throw Error(failure), which names
-/// the rank, its host and the operation. One thread at a time; AsyncGroup takes operations in the background.
+/// the rank, its host and the operation. One thread at a time, or one that calls send alone and another that calls
+/// receive alone; AsyncGroup takes operations in the background.
 ///
 /// Numbers of ranks are combined in the order of combine_order, whatever carries them: the same numbers give the same
 /// bits each time.
@@ -60,6 +61,9 @@ class ProcessGroup {
   /// The same ranks as another group, whose operations go beside those of this one, in another thread. An operation of
   /// all ranks.
   virtual std::shared_ptr<ProcessGroup> duplicate() = 0;
+  /// Those of these ranks as a group, in this order. An operation of all ranks, each of which names the ranks of the
+  /// part that it is in.
+  virtual std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) = 0;
   /// The last operations, as FlightRecorder::csv has them; "": they are not recorded.
   virtual std::string last_operations() const { return ""; }
   /// The operation that is under way in another thread, and since when; "": none.

@@ -10,6 +10,7 @@
 #include "neurim/distributed/reduce_gradients.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/common/rules.h"
+#include "neurim/ops/mul.h"
 
 namespace neurim {
 
@@ -200,6 +201,13 @@ bool ShardGradients::apply(Gradients& gradients, double samples) {
   });
   gradients.samples = count;
   gradients.total = [group = group_](const Tensor& number) { return all_reduce({number}, group)[0]; };
+  return true;
+}
+
+bool SpreadGradients::apply(Gradients& gradients, double /*samples*/) {
+  gradients.total = [group = group_, copies = copies_](const Tensor& number) {
+    return all_reduce({number}, group)[0] * (1.0 / copies);
+  };
   return true;
 }
 

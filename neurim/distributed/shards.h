@@ -51,4 +51,16 @@ class ShardGradients final : public GradientTransform {
   DType sent_;
 };
 
+/// Says that each rank of a group has the gradients of some weights, and `copies` ranks those of each, so that norms are
+/// of all of them.
+class SpreadGradients final : public GradientTransform {
+ public:
+  SpreadGradients(std::int64_t group, int copies) : group_(group), copies_(copies) {}
+  bool apply(Gradients& gradients, double samples) override;
+
+ private:
+  std::int64_t group_;
+  int copies_;
+};
+
 }  // namespace neurim

@@ -146,6 +146,7 @@ void Socket::wait(const Socket* to, const Socket* from, Deadline deadline, bool&
 }
 
 void Socket::end_sending() { ::shutdown(file_, SHUT_WR); }
+void Socket::end() { ::shutdown(file_, SHUT_RDWR); }
 
 void Socket::send_message(std::string_view message, Deadline deadline) {
   std::string framed;

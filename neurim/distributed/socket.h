@@ -32,6 +32,8 @@ class Socket {
   static void wait(const Socket* to, const Socket* from, Deadline deadline, bool& to_ready, bool& from_ready);
   /// Sends nothing more; what was sent still arrives.
   void end_sending();
+  /// Ends the connection; whoever waits for it is told.
+  void end();
   /// A message with its length before it.
   void send_message(std::string_view message, Deadline deadline);
   std::string receive_message(std::size_t most, Deadline deadline);  ///< throws where it is longer than `most`

@@ -193,7 +193,8 @@ class TcpWire final : public Wire {
         }
       }
       drain(soon, [](std::string&) { return false; });  // closing with bytes unread would drop the report
-      links_ = std::vector<Socket>(links_.size());
+      for (Socket& link : links_)
+        if (link) link.end();  // another thread may be in an exchange
     } catch (const std::exception&) {  // no memory
     }
   }

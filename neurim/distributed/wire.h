@@ -17,7 +17,8 @@ struct Operation {
   std::uint64_t bytes = 0;   ///< that it is about
 };
 
-/// Carries messages between any two ranks of a job, in order. One thread at a time.
+/// Carries messages between any two ranks of a job, in order. One thread at a time, or one that sends and another that
+/// receives.
 class Wire {
  public:
   static constexpr int kNobody = -1;
@@ -26,7 +27,7 @@ class Wire {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string host(int rank) const = 0;  ///< the name of a rank's machine
-  std::string named(int rank) const;             ///< "rank 2 (node7)"
+  virtual std::string named(int rank) const;     ///< "rank 2 (node7)"
 
   /// Sends a message to one rank while it receives one, of known length, from another; either may be kNobody. Throws
   /// Error(failure), which names the rank at fault: it is lost, silent until the deadline, is at another operation, or

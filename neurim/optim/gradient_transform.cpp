@@ -60,13 +60,20 @@ void Gradients::multiply(const Tensor& factor) { scale = scale ? scale * factor 
 
 AccumulateGradients::AccumulateGradients(const Tensors& weights, std::vector<std::string> names, std::size_t parts,
                                          Order order)
-    : names_(std::move(names)),
+    : weights_(weights),
+      names_(std::move(names)),
       sums_(parts),
       order_(std::move(order)),
       samples_(Tensor::scalar(0, DType::f32, weights.front().device())) {
   NEURIM_ASSERT(names_.size() == weights.size() && parts >= 1 && order_.size() + 1 == parts);
+  for (Tensors& sums : sums_) sums.resize(weights.size());
+  restore();
+}
+
+void AccumulateGradients::restore() {
   for (Tensors& sums : sums_)
-    for (const Tensor& weight : weights) sums.push_back(Tensor::full(weight.type(), 0, weight.device()));
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      if (!sums[i]) sums[i] = Tensor::full(weights_[i].type(), 0, weights_[i].device());
 }
 
 void AccumulateGradients::hold(bool holds, std::size_t part) {
@@ -74,15 +81,23 @@ void AccumulateGradients::hold(bool holds, std::size_t part) {
   holds_ = holds, part_ = part;
 }
 
+void AccumulateGradients::keep(const std::vector<bool>& kept) {
+  for (Tensors& sums : sums_)
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      if (!kept[i]) sums[i] = {};
+}
+
 void AccumulateGradients::forget() {
   for (const Tensors& sums : sums_)
-    for (const Tensor& sum : sums) sum.assign(broadcast_to(scalar_like(sum, 0), sum.shape()));
+    for (const Tensor& sum : sums)
+      if (sum) sum.assign(broadcast_to(scalar_like(sum, 0), sum.shape()));
   samples_.assign(scalar_like(samples_, 0));
 }
 
 std::vector<float> AccumulateGradients::sums() const {
   std::vector<float> all;
   for (const Tensor& sum : sums_[0]) {
+    if (!sum) continue;
     const std::vector<float> values = sum.values<float>();
     all.insert(all.end(), values.begin(), values.end());
   }
@@ -93,6 +108,7 @@ std::vector<float> AccumulateGradients::sums() const {
 void AccumulateGradients::set_sums(std::span<const float> sums) {
   const float* at = sums.data();
   for (const Tensor& sum : sums_[0]) {
+    if (!sum) continue;
     sum.write(at);
     at += std::int64_t{sum.numel()};
   }
@@ -124,7 +140,8 @@ bool AccumulateGradients::apply(Gradients& gradients, double samples) {
 
 void AccumulateGradients::parts(Parts& parts) {
   parts("samples", samples_, Role::state);
-  for (std::size_t i = 0; i < names_.size(); ++i) parts(text(names_[i], ".gradient"), sums_[0][i], Role::state);
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    if (sums_[0][i]) parts(text(names_[i], ".gradient"), sums_[0][i], Role::state);
 }
 
 ScaleLoss::ScaleLoss(Device device)

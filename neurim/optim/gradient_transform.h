@@ -45,6 +45,9 @@ class AccumulateGradients final : public GradientTransform {
   AccumulateGradients(const Tensors& weights, std::vector<std::string> names, std::size_t parts = 1, Order order = {});
   /// Whether what is recorded from now on only adds up, and to which part's sums. The step is the last part's.
   void hold(bool holds, std::size_t part);
+  /// Keeps sums of these weights alone; see Optimizer::keep. restore(): those of the others are zeros again.
+  void keep(const std::vector<bool>& kept);
+  void restore();
   void forget();  ///< what was added up since the last step
   /// What the first part has added up since the last step, of f32 weights one after the other, and last the samples.
   std::vector<float> sums() const;
@@ -53,6 +56,7 @@ class AccumulateGradients final : public GradientTransform {
   void parts(Parts& parts) override;
 
  private:
+  const Tensors weights_;
   std::vector<std::string> names_;
   std::vector<Tensors> sums_;  // of each part
   const Order order_;

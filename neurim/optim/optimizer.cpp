@@ -74,7 +74,8 @@ void Optimizer::scale_losses() {
 }
 
 void Optimizer::minimize(const Tensor& loss, double samples) {
-  const Tensor scaled = scale_loss_ ? scale_loss_->scaled(loss) : loss;
+  if (only_forward_) return;
+  const Tensor scaled = this->scaled(loss);
   if (!sums_losses_) return go_through_chain({neurim::gradients(std::span(&scaled, 1), weights_), {}}, samples);
   const Tensor sum = scaled * samples;
   go_through_chain({.all = neurim::gradients(std::span(&sum, 1), weights_),
@@ -85,8 +86,21 @@ void Optimizer::minimize(const Tensor& loss, double samples) {
 
 void Optimizer::follow() {
   Gradients none;
-  for (const Tensor& weight : weights_) none.all.push_back(broadcast_to(scalar_like(weight, 0), weight.shape()));
+  for (const Weight& slot : slots_)
+    none.all.push_back(slot.kept ? broadcast_to(scalar_like(slot.weight, 0), slot.weight.shape()) : Tensor());
   go_through_chain(std::move(none), 0);
+}
+
+Tensors Optimizer::backward(const Tensors& of, const Tensors& seeds, double samples, const Tensors& wrt) {
+  Tensors all = weights_;
+  all.insert(all.end(), wrt.begin(), wrt.end());
+  const Tensors found = neurim::gradients(of, all, seeds);
+  const auto weights = static_cast<std::ptrdiff_t>(weights_.size());
+  go_through_chain({.all = {found.begin(), found.begin() + weights},
+                    .scale = {},
+                    .samples = Tensor::scalar(samples, DType::f32, weights_.front().device())},
+                   samples);
+  return {found.begin() + weights, found.end()};
 }
 
 void Optimizer::go_through_chain(Gradients gradients, double samples) {

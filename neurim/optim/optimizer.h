@@ -30,6 +30,14 @@ class Optimizer {
   /// Records what minimize() does for a batch of which there are no samples here, but elsewhere: see ReduceGradients.
   void follow();
 
+  /// Adds the gradients of a part of a network to those that are added up: `of` are its outputs, `seeds` their
+  /// gradients, of sums over so many samples. Returns the gradients of `wrt`. With hold(true).
+  Tensors backward(const Tensors& of, const Tensors& seeds, double samples, const Tensors& wrt);
+  /// The loss as it is differentiated: see ScaleLoss.
+  Tensor scaled(const Tensor& loss) const { return scale_loss_ ? scale_loss_->scaled(loss) : loss; }
+  /// As long as it is true, minimize() records nothing.
+  void only_forward(bool only) { only_forward_ = only; }
+
   /// Adds up the gradients of several batches before a step; see AccumulateGradients. To be called as add().
   void accumulate(std::size_t parts = 1, AccumulateGradients::Order order = {});
   /// What is recorded from now on adds up gradients without a step; see AccumulateGradients::hold. With accumulate().
@@ -106,7 +114,7 @@ class Optimizer {
   std::vector<std::string> names_;             // of the weights
   Tensors weights_;
   std::vector<Weight> slots_;
-  bool sums_losses_ = false;
+  bool sums_losses_ = false, only_forward_ = false;
   std::vector<Buffer> buffers_;
 };
 

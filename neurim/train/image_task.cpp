@@ -37,7 +37,9 @@ void check_training(const Model& model, const TrainOptions& options, std::int64_
 
 /// The samples of the smallest part, above 0, of a batch of so many.
 std::int64_t smallest_part(std::int64_t samples, const TrainOptions& options, const Job& job) {
-  return std::max<std::int64_t>(1, samples / (job.parts(options.deterministic) * job.size()));
+  const std::int64_t parts = options.parallel.pipeline > 1 ? options.parallel.microbatches
+                                                           : job.parts(options.deterministic);
+  return std::max<std::int64_t>(1, samples / (parts * job.replicas()));
 }
 
 /// Whether the model trains on the parts of an epoch's last batch, if that is not full. Throws where it does not on
@@ -57,7 +59,7 @@ bool trains_on_last(const Model& model, const TrainOptions& options, std::int64_
 
 LoaderOptions training_loader(const TrainOptions& options, bool drop_last, const Job& job) {
   share_of_batch(options, job);  // throws
-  LoaderOptions loader = loader_of(options, job.rank(), job.size());
+  LoaderOptions loader = loader_of(options, job.replica(), job.replicas());
   loader.shuffle = true;
   loader.sampler = sampler_of(options);
   loader.drop_last = drop_last;

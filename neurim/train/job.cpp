@@ -11,13 +11,27 @@ namespace neurim {
 Job::Job() : group_(self_group()) {}
 
 Job::Job(std::shared_ptr<ProcessGroup> group) : group_(std::move(group)) {
-  if (!alone()) number_ = group_number(group_);
+  if (!alone()) number_ = data_number_ = group_number(group_);
+}
+
+Job Job::in_pipelines(int stages) const {
+  Job job = *this;
+  check_same("options", text("pipeline=", stages));
+  if (stages == 1) return job;
+  require(size() % stages == 0, "pipeline is ", stages, ", and there ", size() == 1 ? "is " : "are ",
+          plural(size(), "process"), ", which are no whole pipelines; start ", stages,
+          " of them: neurim launch np=", stages, " -- train …");
+  job.stages_ = stages;
+  std::vector<int> same_stage;
+  for (int rank = group_->rank() % stages; rank < size(); rank += stages) same_stage.push_back(rank);
+  job.data_number_ = group_number(group_->subgroup(same_stage));
+  return job;
 }
 
 int Job::parts(bool deterministic) const {
   constexpr int kLeast = 4;
   int parts = 1;
-  while (deterministic && parts * size() < kLeast) parts *= 2;
+  while (deterministic && stages_ == 1 && parts * size() < kLeast) parts *= 2;
   return parts;
 }
 
@@ -71,14 +85,13 @@ void Job::average(Optimizer& optimizer) const {
   if (!alone()) average(all);
 }
 
-void Job::keep_own(Optimizer& optimizer) const {
+void Job::keep_own(Optimizer& optimizer, const std::vector<int>& owners) const {
   std::vector<bool> kept;
-  for (const int owner : owners_of(optimizer.weights(), size())) kept.push_back(owner == rank());
+  for (const int owner : owners) kept.push_back(owner == rank() % static_cast<int>(stages_ == 1 ? size() : stages_));
   optimizer.keep(kept);
 }
 
-void Job::collect(Optimizer& optimizer) const {
-  const std::vector<int> owners = owners_of(optimizer.weights(), size());
+void Job::collect(Optimizer& optimizer, const std::vector<int>& owners) const {
   for (const Optimizer::Buffer& buffer : optimizer.all_buffers()) {
     const int owner = owners[buffer.weight];
     if (owner == 0 || (rank() != 0 && rank() != owner)) continue;

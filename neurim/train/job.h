@@ -22,6 +22,14 @@ class Job {
   int size() const { return group_->size(); }      ///< how many processes there are
   bool alone() const { return size() == 1; }       ///< whether this is the only one
   bool writes() const { return rank() == 0; }      ///< whether files and the console are this process's
+  /// The same job in pipelines of so many ranks: ranks that follow each other have the stages of one model, and each
+  /// pipeline, a replica, has a share of every batch. Throws Error(usage) where the ranks are no whole pipelines. An
+  /// operation of all ranks.
+  Job in_pipelines(int stages) const;
+  int replica() const { return rank() / stages_; }      ///< the number of this rank's pipeline
+  int replicas() const { return size() / stages_; }     ///< how many of them share batches
+  std::int64_t data_number() const { return data_number_; }  ///< of the group of ranks with one stage, for ops
+
   /// Into how many parts each rank takes its share of a batch. Deterministic trainings have four parts at least in all,
   /// so that 1, 2 and 4 processes do the same.
   int parts(bool deterministic) const;
@@ -35,10 +43,10 @@ class Job {
   void broadcast(const Model& model) const;
   /// The weights and the state of the optimizer become their means over the ranks.
   void average(Optimizer& optimizer) const;
-  /// Of a sharded optimizer: drops the state of weights that other ranks own.
-  void keep_own(Optimizer& optimizer) const;
+  /// Of a sharded optimizer: drops the state of weights that other ranks own; `owners` of each weight.
+  void keep_own(Optimizer& optimizer, const std::vector<int>& owners) const;
   /// Of a sharded optimizer: rank 0 gets the state of all weights. All ranks call it, then keep_own.
-  void collect(Optimizer& optimizer) const;
+  void collect(Optimizer& optimizer, const std::vector<int>& owners) const;
   /// States, such as a batch norm's statistics, become their means over the ranks, which have seen different samples.
   void average_states(const Model& model) const;
 
@@ -47,6 +55,8 @@ class Job {
 
   std::shared_ptr<ProcessGroup> group_;
   std::int64_t number_ = 0;
+  int stages_ = 1;
+  std::int64_t data_number_ = 0;
 };
 
 }  // namespace neurim

@@ -31,6 +31,9 @@ void ParallelOptions::visit(Options& o) {
   o("zero", zero,
     "1: each process keeps the optimizer's state of a share of the weights; 2: and the gradients of that share alone");
   o("sync_bn", sync_bn, "batch norm takes the statistics of the samples of all processes");
+  o("pipeline", pipeline, "stages into which the model is cut, a process each; what they take, they hand on");
+  o("microbatches", microbatches, "pipeline: parts of a batch that are on their way through the stages", {"micro_batches"});
+  o("pipeline_schedule", schedule, "pipeline: 1f1b, or gpipe: all parts go forward before the first goes back");
   o("compress", compress, "none, or bf16 or f16: what gradients are rounded to on their way to other processes");
 }
 
@@ -54,6 +57,12 @@ void ParallelOptions::check() const {
   const bool together = how().kind == Sync::Kind::together;
   require(together || zero == 0, "zero is ", zero, ", where processes step together; with sync=", sync,
           " each has all state: leave zero out");
+  require(pipeline >= 1 && pipeline <= 64, "pipeline is ", pipeline, "; it is 1 to 64");
+  require(microbatches >= 1 && microbatches <= 1 << 16, "microbatches is ", microbatches, "; it is 1 to 65536");
+  require(schedule == "1f1b" || schedule == "gpipe", "pipeline_schedule is '", schedule, "'; known are 1f1b, gpipe");
+  require(pipeline == 1 || (together && zero == 0 && !sync_bn), "pipeline is ", pipeline,
+          ", whose stages keep the state of their own weights and step together; leave ",
+          !together ? "sync" : zero > 0 ? "zero" : "sync_bn", " out");
   require(together || !sync_bn, "sync_bn is true, where processes step together; with sync=", sync, " leave it out");
 }
 

@@ -25,6 +25,9 @@ struct ParallelOptions {
   /// 1: each rank keeps the optimizer's state of some weights, steps those, and gets the others; 2: it has the summed
   /// gradients of those alone, too.
   std::int64_t zero = 0;
+  std::int64_t pipeline = 1;      ///< stages of the model, of a process each
+  std::int64_t microbatches = 4;  ///< into which a pipeline takes its share of a batch
+  std::string schedule = "1f1b";  ///< of a pipeline; gpipe: all micro-batches go forward before the first goes back
   bool sync_bn = false;  ///< batch norm takes the statistics of the samples of all ranks
 
   void visit(Options& options);

@@ -103,9 +103,7 @@ OpenRun::OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& cont
       names_(names_of(config_.task())),
       notes_(std::move(prepared.notes)),
       facts_(task_->facts() + '\n'),
-      data_changed_(resumed && are_other_facts(folder_, facts_)) {
-  if (!control_.job.alone() && options_.parallel.zero > 0) control_.job.keep_own(*optimizer_);
-}
+      data_changed_(resumed && are_other_facts(folder_, facts_)) {}
 
 /// The choices of kernels. They are in the run's folder, so that a resumed run makes the same.
 static std::shared_ptr<Tuning> tuning_of(const TrainOptions& options, const fs::path& folder, bool resumed) {
@@ -116,7 +114,8 @@ Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainContr
     : OpenRun(std::move(prepared), std::move(folder), control, resumed),
       place_(std::move(place)),
       tuning_(tuning_of(options_, folder_, resumed)),
-      stepping_(stepping_of({options_, control_.job, *task_, model_, *optimizer_, random_, plan_options()})),
+      stepping_(stepping_of({options_, control_.job, *task_, model_, *optimizer_, random_, plan_options(),
+                             [this](const std::string& line) { console_.print(line); }})),
       results_(place_ / "results.csv", progress_.epoch, config_.task()),
       metrics_(place_ / "metrics.jsonl", progress_.epoch),
       board_(place_, resumed ? std::optional(progress_.step + 1) : std::nullopt) {
@@ -400,10 +399,9 @@ void Run::record() {
 }
 
 void Run::save() {
-  const bool sharded = !control_.job.alone() && options_.parallel.zero > 0;
-  if (sharded) control_.job.collect(*optimizer_);
+  stepping_->gather_state();
   if (control_.job.writes()) write_state();
-  if (sharded) control_.job.keep_own(*optimizer_);
+  stepping_->spread_state();
 }
 
 void Run::write_state() {

@@ -39,8 +39,8 @@ class SequenceTask : public TrainingTask {
         loader_(windows, Split::train, static_cast<int>(share_of_batch(options, job)),
                 {.seed = static_cast<std::uint64_t>(options.seed),
                  .shuffle = true,
-                 .rank = job.rank(),
-                 .ranks = job.size()}) {}
+                 .rank = job.replica(),
+                 .ranks = job.replicas()}) {}
 
   /// The samples of the loaded batch in a part of it.
   std::vector<std::int64_t> samples_of(const Part& part) const {

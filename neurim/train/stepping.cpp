@@ -5,11 +5,29 @@
 
 #include "neurim/base/error.h"
 #include "neurim/distributed/all_reduce.h"
+#include "neurim/distributed/shards.h"
 #include "neurim/distributed/stale_sums.h"
 #include "neurim/ops/batch_norm.h"
 #include "neurim/train/part_states.h"
+#include "neurim/train/pipeline_stepping.h"
 
 namespace neurim {
+
+StepSums summed(const StepSums& own, const Job& job) {
+  std::vector<double> sums{own.loss, own.metric, own.samples, own.stop ? 1.0 : 0.0};
+  job.group().all_reduce(sums);
+  return {sums[0], sums[1], sums[2], sums[3] > 0};
+}
+
+void guarded_step(const Job& job, std::int64_t step, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error&) {
+    const std::string lost = job.alone() ? "" : group_failure(job.number());
+    if (lost.empty()) throw;
+    fail(Fault::failure, lost, ", at step ", step + 1);
+  }
+}
 
 namespace {
 
@@ -19,17 +37,6 @@ class PlannedStepping : public Stepping {
   explicit PlannedStepping(const StepParts& of)
       : of_(of), parts_(of.job.parts(of.options.deterministic)), follow_(follow(), of.plans) {}
 
-  /// Where other ranks are lost, the error is theirs.
-  template <class Call>
-  auto guarded(const Call& call) {
-    try {
-      return call();
-    } catch (const Error& error) {
-      const std::string lost = of_.job.alone() ? "" : group_failure(of_.job.number());
-      if (!lost.empty()) fail(Fault::failure, lost, ", at step ", step_ + 1);
-      throw;
-    }
-  }
   /// A plan that records the task's step for a part; `holds`: its gradients are only added up.
   Compiled plan_of(bool holds, std::int64_t part) const {
     const std::int64_t group = of_.job.number();
@@ -44,11 +51,8 @@ class PlannedStepping : public Stepping {
   }
   /// Steps with what was added up, without samples.
   void run_follow() {
-    guarded([&] {
-      const Plan plan = follow_.plan_for({});
-      plan.run({}, plan.outputs());
-      return plan;
-    });
+    const Plan plan = follow_.plan_for({});
+    guarded_step(of_.job, step_, [&] { plan.run({}, plan.outputs()); });
   }
   /// Runs a part that has samples; adds to the sums.
   void run_part(Compiled& plans, const Part& part, StepSums& sums) {
@@ -58,9 +62,10 @@ class PlannedStepping : public Stepping {
       of_.random.write(key);
     }
     const auto samples = static_cast<double>(part.size(of_.task.batch_size()));
-    const Plan plan = guarded([&] { return of_.task.run(plans, step_, part); });
-    sums.loss += plan.outputs()[0].item() * samples;
-    sums.metric += plan.outputs()[1].item();
+    std::optional<Plan> plan;
+    guarded_step(of_.job, step_, [&] { plan = of_.task.run(plans, step_, part); });
+    sums.loss += plan->outputs()[0].item() * samples;
+    sums.metric += plan->outputs()[1].item();
     sums.samples += samples;
   }
   std::int64_t all_parts() const { return parts_ * of_.job.size(); }  // of a batch
@@ -80,12 +85,6 @@ class PlannedStepping : public Stepping {
   Compiled follow_;
 };
 
-StepSums summed(const StepSums& own, const Job& job) {
-  std::vector<double> sums{own.loss, own.metric, own.samples, own.stop ? 1.0 : 0.0};
-  job.group().all_reduce(sums);
-  return {sums[0], sums[1], sums[2], sums[3] > 0};
-}
-
 /// Bulk-synchronous: every step has the gradients of all ranks.
 class TogetherStepping final : public PlannedStepping {
  public:
@@ -93,6 +92,7 @@ class TogetherStepping final : public PlannedStepping {
     const bool adds_up = of.options.grad_accum_steps > 1;
     for (std::int64_t part = 0; part < parts_ - (adds_up ? 0 : 1); ++part) holding_.push_back(plan_of(true, part));
     if (of.options.deterministic) states_.emplace(of.model);
+    spread_state();
     if (adds_up && !of.job.writes()) of.optimizer.accumulated()->forget();  // rank 0 has what a resumed run had
   }
 
@@ -114,10 +114,18 @@ class TogetherStepping final : public PlannedStepping {
     if (states_) states_->finish(of_.job, static_cast<std::size_t>(parts_));
     return {summed(own, of_.job)};
   }
+  void gather_state() override {
+    if (is_sharded()) of_.job.collect(of_.optimizer, owners_of(of_.optimizer.weights(), of_.job.size()));
+  }
+  void spread_state() override {
+    if (is_sharded()) of_.job.keep_own(of_.optimizer, owners_of(of_.optimizer.weights(), of_.job.size()));
+  }
   // Gradients that several parts have added up are not saved.
   bool can_stop() const override { return all_parts() == 1 || !between_steps_; }
 
  private:
+  bool is_sharded() const { return !of_.job.alone() && of_.options.parallel.zero > 0; }
+
   Compiled last_;                     // of the last part
   std::vector<Compiled> holding_;     // of parts whose gradients are only added up
   std::optional<PartStates> states_;  // where parts are to come to the same on any rank
@@ -263,6 +271,7 @@ class StaleStepping final : public PlannedStepping {
 }  // namespace
 
 std::unique_ptr<Stepping> stepping_of(const StepParts& parts) {
+  if (parts.options.parallel.pipeline > 1) return pipeline_stepping(parts);
   const Sync sync = parts.options.parallel.how();
   switch (parts.job.alone() ? Sync::Kind::together : sync.kind) {
     case Sync::Kind::together: return std::make_unique<TogetherStepping>(parts);

@@ -1,5 +1,6 @@
 // How batches become steps of the optimizer, in one process or in several.
 #pragma once
+#include <functional>
 #include <optional>
 
 #include "neurim/train/train_options.h"
@@ -30,7 +31,14 @@ struct StepParts {
   Optimizer& optimizer;
   Tensor random;  ///< the key of random ops
   PlanOptions plans;
+  std::function<void(const std::string& line)> tell;  ///< prints a line for the user
 };
+
+/// The sums of all ranks.
+StepSums summed(const StepSums& own, const Job& job);
+
+/// Calls what runs a plan of step `step`. Where other ranks are lost in it, the error is theirs.
+void guarded_step(const Job& job, std::int64_t step, const std::function<void()>& call);
 
 /// Makes steps. Errors of other ranks name the rank, the operation and the step.
 class Stepping {
@@ -42,6 +50,9 @@ class Stepping {
   virtual std::vector<StepSums> finish() { return {}; }
   /// Whether the run can end here, if a rank has asked for it: all ranks say the same after the same batch.
   virtual bool can_stop() const { return true; }
+  /// Rank 0 has the optimizer's whole state between the two, to save it. All ranks call them.
+  virtual void gather_state() {}
+  virtual void spread_state() {}
   /// With bounded staleness: what ranks have read since it was last asked for, a line each as in kReads. All ranks call
   /// it.
   virtual std::string reads() { return ""; }

@@ -645,7 +645,7 @@ LoaderOptions loader_of(const TrainOptions& o, int rank, int ranks) {
 }
 
 std::int64_t share_of_batch(const TrainOptions& o, const Job& job) {
-  const std::int64_t batch = *o.batch, ranks = job.size();
+  const std::int64_t batch = *o.batch, ranks = job.replicas();
   require(batch % ranks == 0, "batch is ", batch, ", which ", ranks,
           " processes do not share evenly; give batch=", (batch + ranks - 1) / ranks * ranks);
   return batch / ranks;
@@ -713,15 +713,16 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters&
   std::unique_ptr<Optimizer> optimizer = unscaled_optimizer_of(o, parameters);
   const auto parts = static_cast<std::size_t>(job.parts(o.deterministic));
   const bool together = o.parallel.how().kind == Sync::Kind::together;
-  if (o.grad_accum_steps > 1 || o.deterministic || (!together && !job.alone()))
+  if (o.grad_accum_steps > 1 || o.deterministic || o.parallel.pipeline > 1 || (!together && !job.alone()))
     optimizer->accumulate(parts, combine_order(parts));
   if (together && !job.alone()) {
     if (o.parallel.sync_bn) optimizer->sum_losses();
     if (o.parallel.zero > 0)
       optimizer->add(std::make_unique<ShardGradients>(job.number(), static_cast<int>(o.parallel.zero),
                                                       owners_of(optimizer->weights(), job.size()), o.parallel.sent()));
-    else
-      optimizer->add(std::make_unique<ReduceGradients>(job.number(), o.parallel.sent()));
+    else if (job.replicas() > 1)
+      optimizer->add(std::make_unique<ReduceGradients>(job.data_number(), o.parallel.sent()));
+    if (o.parallel.pipeline > 1) optimizer->add(std::make_unique<SpreadGradients>(job.number(), job.replicas()));
   }
   if (compute_dtype_named(o.precision) == DType::f16) optimizer->scale_losses();
   if (o.clip_grad > 0 && o.clip_mode == "norm") optimizer->add(std::make_unique<ClipGradientNorm>(o.clip_grad));

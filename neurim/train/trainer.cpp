@@ -102,6 +102,12 @@ void check_alike(const PreparedRun& prepared, const Job& job) {
   job.check_same("instruction sets", std::string(name(isa())));
 }
 
+/// The control of a run with these options: its ranks are in pipelines where they ask for it.
+TrainControl in_pipelines(TrainControl control, const TrainOptions& options) {
+  control.job = control.job.in_pipelines(static_cast<int>(options.parallel.pipeline));
+  return control;
+}
+
 /// Starts a new run. `asked` are the options before they were resolved.
 TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::optional<Weights>& weights,
                   const TrainControl& control) {
@@ -246,20 +252,21 @@ TrainResult on_each(const std::string& devices, const TrainControl& control,
 
 }  // namespace
 
-TrainResult train(const TrainOptions& given, const TrainControl& control) {
+TrainResult train(const TrainOptions& given, const TrainControl& asked) {
   if (given.device.find(',') != std::string::npos)
-    return on_each(given.device, control, [&](const std::string& device, const TrainControl& own) {
+    return on_each(given.device, asked, [&](const std::string& device, const TrainControl& own) {
       TrainOptions options = given;
       options.device = device;
       return train(options, own);
     });
-  const TrainOptions options = control.dry_run ? given.without_files() : given;
+  const TrainOptions options = asked.dry_run ? given.without_files() : given;
   require(!options.data.empty(),
           "data is missing; give a folder of images, or a file with a series or a text: data=DIR");
   require(!options.model.empty(),
           "the model is missing; give a model file (.toml) or a name that `neurim models` lists: model=NAME");
   options.check_new();
   use_machine(options);
+  const TrainControl control = in_pipelines(asked, options);
   if (is_recurrent_model(options.model)) return start(prepare_sequence(options, {}, control.job), options, {}, control);
   const bool of_onnx = is_onnx_file(options.model);
   require(is_known(options.model) || is_model_file(options.model) || of_onnx || !is_there(options.model), "model is ",
@@ -302,15 +309,16 @@ TrainResult train(Model model, const Dataset& dataset, const TrainOptions& given
   const TrainOptions options = control.dry_run ? given.without_files() : given;
   options.check_new();
   use_machine(options);
-  return start(std::move(model), dataset, options, control);
+  return start(std::move(model), dataset, options, in_pipelines(control, options));
 }
 
-TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& control,
+TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& asked,
                    const std::string& device) {
   if (device.find(',') != std::string::npos)
-    return on_each(device, control,
+    return on_each(device, asked,
                    [&](const std::string& one, const TrainControl& own) { return resume(run, epochs, own, one); });
-  const StoppedRun stopped(run, epochs, control, device);
+  const StoppedRun stopped(run, epochs, asked, device);
+  const TrainControl control = in_pipelines(asked, stopped.options);
   const TrainOptions& options = stopped.options;
   const std::optional<ModelConfig>& config = stopped.config;
   const bool of_file = config && !config->source.empty();  // which may have the name of a known one
@@ -336,8 +344,9 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
 }
 
 TrainResult resume(Model model, const Dataset& dataset, const fs::path& run, std::optional<std::int64_t> epochs,
-                   const TrainControl& control, const std::string& device) {
-  const StoppedRun stopped(run, epochs, control, device);
+                   const TrainControl& asked, const std::string& device) {
+  const StoppedRun stopped(run, epochs, asked, device);
+  const TrainControl control = in_pipelines(asked, stopped.options);
   if (stopped.config && stopped.config->class_names != dataset.class_names())
     fail(Fault::data, run.string(), ": was trained on the classes [", join(stopped.config->class_names, ", "),
          "], but the data have [", join(dataset.class_names(), ", "), "]; give the data of that run");

@@ -1,0 +1,324 @@
+#include "neurim/train/pipeline_stepping.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "neurim/base/error.h"
+#include "neurim/compile/stages.h"
+#include "neurim/distributed/async_group.h"
+#include "neurim/graph/trace.h"
+#include "neurim/ops/broadcast_to.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/train/console.h"
+
+namespace neurim {
+
+namespace {
+
+/// Tensors as the bytes of one message.
+std::vector<std::byte> packed(const Tensors& tensors) {
+  std::size_t size = 0;
+  for (const Tensor& tensor : tensors) size += bytes(tensor.type());
+  std::vector<std::byte> all(size);
+  size = 0;
+  for (const Tensor& tensor : tensors) {
+    tensor.read(all.data() + size);
+    size += bytes(tensor.type());
+  }
+  return all;
+}
+
+std::size_t size_of(const Types& types) {
+  std::size_t size = 0;
+  for (const Type& type : types) size += bytes(type);
+  return size;
+}
+
+/// The floating ones, which have gradients.
+Types floating(const Types& types) {
+  Types some;
+  std::copy_if(types.begin(), types.end(), std::back_inserter(some),
+               [](const Type& type) { return is_floating(type.dtype); });
+  return some;
+}
+
+class PipelineStepping final : public Stepping {
+ public:
+  explicit PipelineStepping(const StepParts& of)
+      : of_(of),
+        stages_(static_cast<int>(of.options.parallel.pipeline)),
+        stage_(of.job.rank() % stages_),
+        inputs_([](const Tensors& in) { return in; }, of.plans),
+        sends_(messages_ = of.job.group().duplicate()),
+        step_plan_(
+            [optimizer = &of_.optimizer](const Tensors&) -> Tensors {
+              optimizer->hold(false);
+              optimizer->follow();
+              return {Tensor::scalar(0, DType::f32, optimizer->weights().front().device())};
+            },
+            of.plans) {
+    if (!of.job.writes()) of.optimizer.accumulated()->forget();  // rank 0 has what a resumed run had
+  }
+
+  std::vector<StepSums> run(const StepRequest& request) override {
+    step_ = request.step;
+    between_steps_ = !request.steps;
+    of_.optimizer.set_lr(request.lr);
+    own_ = {.stop = request.stop};
+    begin_batch();
+    const std::int64_t count = std::ssize(parts_);
+    const bool at_once = of_.options.parallel.schedule == "gpipe";
+    const std::int64_t ahead = at_once ? count : std::min<std::int64_t>(count, stages_ - 1 - stage_);
+    for (std::int64_t next = 0; next < count + ahead; ++next) {
+      if (next < count && !is_last()) forward(next);
+      if (next >= ahead) backward(next - ahead);
+    }
+    for (const AsyncGroup::Work& work : works_) work.wait();
+    works_.clear();
+    if (request.steps) run_step();
+    return {summed(own_, of_.job)};
+  }
+  std::vector<StepSums> finish() override {
+    if (!owners_.empty()) share();
+    return {};
+  }
+  bool can_stop() const override { return !between_steps_; }
+  void gather_state() override {
+    if (owners_.empty()) return;
+    of_.job.collect(of_.optimizer, owners_);
+    of_.optimizer.accumulated()->restore();
+  }
+  void spread_state() override {
+    if (owners_.empty()) return;
+    of_.job.keep_own(of_.optimizer, owners_);
+    std::vector<bool> kept;
+    for (const int owner : owners_) kept.push_back(owner == stage_);
+    of_.optimizer.accumulated()->keep(kept);
+  }
+
+ private:
+  /// The plans of this stage for micro-batches of one size.
+  struct Plans {
+    std::optional<Plan> forward;  // of all stages but the last
+    std::optional<Plan> backward;
+    Types in, out;  // what comes from the stage before, and goes to the one after
+  };
+  /// What a micro-batch leaves for its way back.
+  struct Kept {
+    Tensors in;  // of the stage's graph
+    Plans* plans = nullptr;
+  };
+
+  bool is_first() const { return stage_ == 0; }
+  bool is_last() const { return stage_ + 1 == stages_; }
+
+  /// The micro-batches of the loaded batch that have samples.
+  void begin_batch() {
+    parts_.clear(), kept_.clear();
+    const std::int64_t count = of_.options.parallel.microbatches;
+    for (Part part{.count = count}; part.index < count; ++part.index)
+      if (part.size(of_.task.batch_size()) > 0) parts_.push_back(part);
+    kept_.resize(parts_.size());
+  }
+
+  void write_key(std::int64_t number) {  // the same on the way forward and back, on all stages
+    const std::int64_t of_batch = of_.options.parallel.microbatches * of_.job.replicas(),
+                       key[] = {of_.options.seed, step_ * of_batch + number * of_.job.replicas() + of_.job.replica()};
+    of_.random.write(key);
+  }
+
+  /// What the stage takes of a micro-batch: from the stage before, and of the batch.
+  void take(std::int64_t number) {
+    const Part& part = parts_[static_cast<std::size_t>(number)];
+    const Tensors own = of_.task.run(inputs_, step_, part).inputs();
+    Kept& kept = kept_[static_cast<std::size_t>(number)];
+    kept.plans = &plans_for(own, part.size(of_.task.batch_size()));
+    kept.in = received(kept.plans->in, of_.job.rank() - 1);
+    for (const Tensor& tensor : own) {
+      kept.in.push_back(Tensor::empty(tensor.type(), tensor.device()));
+      kept.in.back().assign(tensor);  // the next micro-batch overwrites it
+    }
+  }
+
+  void forward(std::int64_t number) {
+    take(number);
+    const Kept& kept = kept_[static_cast<std::size_t>(number)];
+    write_key(number);
+    send(kept.plans->forward.value()(kept.in), of_.job.rank() + 1);
+  }
+
+  void backward(std::int64_t number) {
+    if (is_last()) take(number);
+    Kept& kept = kept_[static_cast<std::size_t>(number)];
+    Tensors in = std::move(kept.in);
+    if (!is_last())
+      for (const Tensor& seed : received(floating(kept.plans->out), of_.job.rank() + 1)) in.push_back(seed);
+    write_key(number);
+    Tensors out = kept.plans->backward.value()(in);
+    if (is_last()) {
+      own_.metric += out.back().item();
+      out.pop_back();
+      const auto samples = static_cast<double>(parts_[static_cast<std::size_t>(number)].size(of_.task.batch_size()));
+      own_.loss += out.back().item() * samples, own_.samples += samples;
+      out.pop_back();
+    }
+    if (!is_first()) send(out, of_.job.rank() - 1);
+  }
+
+  void send(const Tensors& tensors, int to) {
+    works_.push_back(sends_.run([data = packed(tensors), to](ProcessGroup& group) { group.send(data, to); }));
+  }
+  Tensors received(const Types& types, int from) {
+    Tensors tensors;
+    if (types.empty()) return tensors;
+    std::vector<std::byte> data(size_of(types));
+    try {
+      messages_->receive(data, from);
+    } catch (const Error& error) {
+      fail(Fault::failure, error.what(), ", at step ", step_ + 1);
+    }
+    const std::byte* at = data.data();
+    for (const Type& type : types) {
+      tensors.push_back(Tensor::empty(type, of_.plans.device));
+      tensors.back().write(at);
+      at += bytes(type);
+    }
+    return tensors;
+  }
+
+  void run_step() {
+    const Plan plan = step_plan_.plan_for({});
+    guarded_step(of_.job, step_, [&] { plan.run({}, plan.outputs()); });
+  }
+
+  Plans& plans_for(const Tensors& inputs, std::int64_t samples) {
+    const auto known = plans_.find(samples);
+    if (known != plans_.end()) return known->second;
+    Types types;
+    for (const Tensor& input : inputs) types.push_back(input.type());
+    of_.optimizer.only_forward(true);
+    Graph whole;
+    {
+      Trace trace({.training = true, .device = of_.plans.device, .random = of_.random});
+      Tensors in;
+      for (const Type& type : types) in.push_back(trace.input(type));
+      whole = trace.finish(of_.task.step(of_.optimizer)(in));
+    }
+    of_.optimizer.only_forward(false);
+    if (ends_.empty()) choose_stages(whole);
+    require(whole.nodes.size() == ends_.back(), "pipeline: a micro-batch of ", samples,
+            " samples makes another network than the first; give batch as a multiple of microbatches");
+    const Stage stage = cut(whole, ends_, std::vector<double>(whole.nodes.size()))[static_cast<std::size_t>(stage_)];
+    return plans_[samples] = plan_stage(stage, samples);
+  }
+
+  Plans plan_stage(const Stage& stage, std::int64_t samples) {
+    Plans plans;
+    Types types;
+    for (std::size_t i = 0; i < stage.graph.inputs.size(); ++i) {
+      types.push_back(stage.graph.values[stage.graph.inputs[i]].type);
+      if (i < stage.from_before) plans.in.push_back(types.back());
+    }
+    for (const int value : stage.graph.outputs) plans.out.push_back(stage.graph.values[value].type);
+    if (!is_last()) {
+      Graph forward = stage.graph;
+      forward.commits.clear();  // states change on the way back, where the stage is computed again
+      plans.forward = plan(forward, types, of_.plans);
+      const Types seeds = floating(plans.out);
+      types.insert(types.end(), seeds.begin(), seeds.end());
+    }
+    plans.backward = plan([&](const Tensors& in) { return go_back(stage, in, samples); }, types, of_.plans);
+    return plans;
+  }
+
+  /// Records the stage, its gradients and their sums. Returns the gradients of what came from the stage before; of the
+  /// last stage also loss and metric.
+  Tensors go_back(const Stage& stage, const Tensors& in, std::int64_t samples) {
+    const auto inputs = static_cast<std::ptrdiff_t>(stage.graph.inputs.size());
+    const Tensors outputs = call(stage.graph, {in.begin(), in.begin() + inputs});
+    Tensors of, seeds(in.begin() + inputs, in.end()), wrt;
+    if (is_last()) {
+      of = {of_.optimizer.scaled(outputs[0])};
+      seeds = {Tensor::scalar(static_cast<double>(samples), DType::f32, of_.plans.device)};
+    } else {
+      std::copy_if(outputs.begin(), outputs.end(), std::back_inserter(of),
+                   [](const Tensor& tensor) { return is_floating(tensor.dtype()); });
+    }
+    for (std::size_t i = 0; i < stage.from_before; ++i)
+      if (is_floating(in[i].dtype())) wrt.push_back(in[i]);
+    of_.optimizer.hold(true);
+    Tensors back = of_.optimizer.backward(of, seeds, static_cast<double>(samples), wrt);
+    for (std::size_t i = 0; i < back.size(); ++i)
+      if (!back[i]) back[i] = broadcast_to(scalar_like(wrt[i], 0), wrt[i].shape());
+    if (is_last()) back.insert(back.end(), outputs.begin(), outputs.end());
+    if (back.empty()) back.push_back(Tensor::scalar(0, DType::f32, of_.plans.device));
+    return back;
+  }
+
+  /// Rank 0 measures, and all ranks cut alike.
+  void choose_stages(const Graph& whole) {
+    std::string said;
+    std::vector<double> costs;
+    if (of_.job.writes()) said = nlohmann::json(measured_costs(whole, of_.plans)).dump();
+    costs = nlohmann::json::parse(of_.job.of_first(said)).get<std::vector<double>>();
+    ends_ = stage_ends(whole, costs, stages_);
+    const std::vector<Stage> stages = cut(whole, ends_, costs);
+    const Tensors& weights = of_.optimizer.weights();
+    owners_.assign(weights.size(), 0);
+    double all = 0;
+    for (const Stage& stage : stages) all += stage.cost;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      std::int64_t numbers = 0;
+      for (std::size_t i = 0; i < weights.size(); ++i)
+        for (const Tensor& own : stages[s].weights)
+          if (own.value() == weights[i].value()) owners_[i] = static_cast<int>(s), numbers += weights[i].numel();
+      for (const Tensor& state : stages[s].states)
+        if (state.dtype() == DType::f32) states_.emplace_back(state, static_cast<int>(s));
+      of_.tell(text("  stage   ", s + 1, " of ", stages_, ": ", plural(std::ssize(stages[s].graph.nodes), "op"), ", ",
+                    fixed(100 * stages[s].cost / all, 0), " % of the time, ", thousands(numbers), " parameters",
+                    s + 1 < stages.size()
+                        ? text(", hands on ", fixed(static_cast<double>(stages[s].bytes_out) / (1 << 20), 2),
+                               " MiB of a micro-batch")
+                        : ""));
+    }
+    spread_state();
+  }
+
+  /// Every rank gets weights and states of all stages.
+  void share() const {
+    const auto from_owner = [&](const Tensor& tensor, int owner) {
+      std::vector<std::byte> data(bytes(tensor.type()));
+      tensor.read(data.data());
+      of_.job.group().broadcast(data, owner);
+      tensor.write(data.data());
+    };
+    const Tensors& weights = of_.optimizer.weights();
+    for (std::size_t i = 0; i < weights.size(); ++i) from_owner(weights[i], owners_[i]);
+    for (const auto& [state, owner] : states_) from_owner(state, owner);
+  }
+
+  const StepParts of_;
+  const int stages_, stage_;
+  Compiled inputs_;  // takes what the task loads
+  std::shared_ptr<ProcessGroup> messages_;
+  AsyncGroup sends_;  // over messages_, while this thread receives from it
+  Compiled step_plan_;
+  std::vector<AsyncGroup::Work> works_;  // of this batch
+  std::vector<std::size_t> ends_;        // of the stages; empty: not chosen yet
+  std::vector<int> owners_;              // the stage of each weight
+  std::vector<std::pair<Tensor, int>> states_;
+  std::map<std::int64_t, Plans> plans_;  // by the samples of a micro-batch
+  std::vector<Part> parts_;
+  std::vector<Kept> kept_;
+  StepSums own_;
+  std::int64_t step_ = 0;
+  bool between_steps_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Stepping> pipeline_stepping(const StepParts& parts) { return std::make_unique<PipelineStepping>(parts); }
+
+}  // namespace neurim
