@@ -128,6 +128,35 @@ class Distributed(TrainedRun):
             self.assertEqual(one.returncode, 2, one)
             self.assertIn(said, one.stderr)
 
+    def test_models_in_parts(self):
+        """Stages of a pipeline and teams that share layers, alone and with data in parts, are one process."""
+        words = ["train", f"data={self.root}/data", "model=lenet5", "batch=16", "epochs=2", "opt=adamw", "clip_grad=0.5", "grad_accum_steps=2",
+                 f"project={self.root}/runs"]
+        def run(name, ranks, *more):
+            one = neurim("launch", f"np={ranks}", "--", *words, f"name={name}", *more)
+            self.assertEqual(one.returncode, 0, one)
+            return one.stdout
+        run("part", 1)
+        self.assertRegex(run("stages2", 2, "pipeline=2"), r"stage   2 of 2: \d+ ops, \d+ % of the time")
+        run("stages4", 4, "pipeline=4", "microbatches=3", "pipeline_schedule=gpipe")
+        run("stages_data", 4, "pipeline=2", "microbatches=2")
+        self.assertRegex(run("team2", 2, "tensor=2"), "weights of 48,120 numbers are spread over the 2 processes")
+        run("team_data", 4, "tensor=2")
+        for name in ("stages2", "stages4", "stages_data", "team2", "team_data"):
+            self.same("part", name, exactly=False)
+        for name in ("part", "stages2", "team2"):
+            one = neurim("launch", "np=1" if name == "part" else "np=2", "--", "resume", self.root / "runs" / name, "epochs=3")
+            self.assertEqual(one.returncode, 0, one)
+        self.same("part", "stages2", exactly=False)
+        self.same("part", "team2", exactly=False)
+        for ranks, more, said in ((1, ["pipeline=2"], "pipeline is 2, and there is 1 process"), (3, ["tensor=2", "batch=18"], "and there are 3 processes"),
+                                  (2, ["pipeline=2", "tensor=2"], "give one of them"), (2, ["pipeline=2", "zero=1"], "leave zero out"),
+                                  (2, ["tensor=2", "precision=bf16"], "leave precision out"), (2, ["pipeline=2", "microbatches=0"], "microbatches is 0")):
+            kept = [word for word in words if not (word.startswith("batch=") and "batch=18" in more)]
+            one = neurim("launch", f"np={ranks}", "--", *kept, *more)
+            self.assertEqual(one.returncode, 2, one)
+            self.assertIn(said, one.stderr)
+
     def test_batches_that_some_ranks_have_nothing_of(self):
         words = [word for word in self.words if not word.startswith("batch")] + ["batch=20"]  # 42 images: the last batch has two
         for name, start in (("rest1", []), ("rest4", ["launch", "np=4", "--"])):

@@ -21,8 +21,10 @@
 #include "neurim/distributed/reduce_gradients.h"
 #include "neurim/distributed/shards.h"
 #include "neurim/distributed/stale_sums.h"
+#include "neurim/distributed/team_ops.h"
 #include "neurim/nn/linear.h"
 #include "neurim/ops/batch_norm.h"
+#include "neurim/ops/linear.h"
 #include "neurim/ops/mean.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/square.h"
@@ -525,6 +527,62 @@ TEST(SharedStatistics, AreThoseOfAllSamples) {
     near(part.mean, whole.mean);
     near(part.var, whole.var);
   }
+}
+
+/// A layer whose outputs are spread over two ranks: the same result and gradients, each rank with its own rows of the
+/// weight.
+TEST(TeamOps, ALayerInPartsIsTheWhole) {
+  struct Result {
+    std::vector<float> y, dx, dweight;
+  };
+  const auto run = [](std::int64_t group) {
+    const std::int64_t ranks = group > 0 ? group_of(group).size() : 1, rank = group > 0 ? group_of(group).rank() : 0;
+    const auto numbers = [](std::int64_t count, float step) {
+      std::vector<float> values;
+      for (std::int64_t i = 0; i < count; ++i) values.push_back(std::sin(static_cast<float>(i) * step));
+      return values;
+    };
+    const std::vector<float> whole = numbers(6 * 5, 0.7f);
+    const Tensor weight = Tensor::from(
+        {6 / ranks, 5}, std::vector<float>(whole.begin() + rank * 30 / ranks, whole.begin() + (rank + 1) * 30 / ranks));
+    const Plan step = plan(
+        [&](const Tensors& in) -> Tensors {
+          const Tensor y = group > 0 ? team_gather(linear(team_copy(in[0], group), weight), 2, group)
+                                     : linear(in[0], weight);
+          const Tensor loss = sum(square(y)), wanted[] = {in[0], weight};
+          const Tensors d = gradients(std::span(&loss, 1), wanted);
+          return {y, d[0], d[1]};
+        },
+        {{DType::f32, {2, 3, 5}}}, {.training = true});
+    const Tensors out = step({Tensor::from({2, 3, 5}, numbers(30, 1.3f))});
+    return Result{out[0].values<float>(), out[1].values<float>(), out[2].values<float>()};
+  };
+  const Result whole = run(0);
+  std::vector<Result> parts(2);
+  as_local_ranks(2, [&](const std::shared_ptr<ProcessGroup>& group) {
+    parts[static_cast<std::size_t>(group->rank())] = run(group_number(group));
+  });
+  std::vector<float> rows = parts[0].dweight;
+  rows.insert(rows.end(), parts[1].dweight.begin(), parts[1].dweight.end());
+  const auto near = [](const std::vector<float>& a, const std::vector<float>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5);
+  };
+  near(rows, whole.dweight);
+  for (const Result& part : parts) near(part.y, whole.y), near(part.dx, whole.dx);
+}
+
+TEST(Subgroup, HasItsOwnRanks) {
+  as_local_ranks(4, [](const std::shared_ptr<ProcessGroup>& group) {
+    const int even = group->rank() % 2;
+    const std::shared_ptr<ProcessGroup> own = group->subgroup({even, even + 2});
+    EXPECT_EQ(own->size(), 2);
+    EXPECT_EQ(own->rank(), group->rank() / 2);
+    std::vector<float> values{static_cast<float>(group->rank())};
+    own->all_reduce(values);
+    EXPECT_EQ(values[0], even == 0 ? 2 : 4);
+    EXPECT_EQ(group->subgroup({group->rank()})->size(), 1);
+  });
 }
 
 TEST(ReduceGradients, AFailureChangesNothingAndIsSaid) {

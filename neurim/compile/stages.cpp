@@ -37,9 +37,8 @@ std::vector<int> crossing(const Graph& graph, const std::vector<int>& last, std:
 }
 
 std::size_t bytes_of(const Graph& graph, const std::vector<int>& values) {
-  return std::accumulate(values.begin(), values.end(), std::size_t{0}, [&](std::size_t sum, int value) {
-    return sum + bytes(graph.values[value].type);
-  });
+  return std::accumulate(values.begin(), values.end(), std::size_t{0},
+                         [&](std::size_t sum, int value) { return sum + bytes(graph.values[value].type); });
 }
 
 /// Whether nodes can be parted before `end`: no learnt tensor is read on both sides.
@@ -96,8 +95,8 @@ std::vector<std::size_t> stage_ends(const Graph& graph, const std::vector<double
         const double most = std::max(best[k - 1][from], until[n] - until[from] + handed[n]);
         if (most < best[k][n]) best[k][n] = most, before[k][n] = from;
       }
-  require(best.back()[nodes] < kNever, "pipeline is ", stages, ", and the model cannot be cut into so many stages that ",
-          "share no weight; give fewer");
+  require(best.back()[nodes] < kNever, "pipeline is ", stages,
+          ", and the model cannot be cut into so many stages that ", "share no weight; give fewer");
   std::vector<std::size_t> ends{nodes};
   for (std::size_t k = best.size(); --k > 0;) ends.insert(ends.begin(), before[k][ends.front()]);
   return ends;
@@ -121,8 +120,8 @@ std::vector<Stage> cut(const Graph& graph, const std::vector<std::size_t>& ends,
       }
       return place[value];
     };
-    const std::vector<int> in = crossing(graph, last, begin), out = end == graph.nodes.size() ? graph.outputs
-                                                                                             : crossing(graph, last, end);
+    const std::vector<int> in = crossing(graph, last, begin),
+                           out = end == graph.nodes.size() ? graph.outputs : crossing(graph, last, end);
     for (const int value : in) own.inputs.push_back(add(value));
     stage.from_before = in.size();
     for (const int value : graph.inputs) own.inputs.push_back(add(value));

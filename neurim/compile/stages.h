@@ -8,8 +8,8 @@ namespace neurim {
 
 /// A part of a graph, from one node up to another.
 struct Stage {
-  /// Its inputs: the values that come from the stage before, then the inputs of the whole graph. Its outputs: the values
-  /// that go to the stage after, or the outputs of the whole.
+  /// Its inputs: the values that come from the stage before, then the inputs of the whole graph. Its outputs: the
+  /// values that go to the stage after, or the outputs of the whole.
   Graph graph;
   std::size_t from_before = 0;  ///< how many inputs come from the stage before
   std::vector<Tensor> weights;  ///< the stored tensors that it reads and that are learnt
@@ -18,8 +18,8 @@ struct Stage {
   std::size_t bytes_out = 0;    ///< of what goes to the stage after
 };
 
-/// The cost of each node in a forward pass, seconds: measured over some replays of the graph's plan with any inputs, and
-/// given to the nodes of a kernel by their multiply-adds.
+/// The cost of each node in a forward pass, seconds: measured over some replays of the graph's plan with any inputs,
+/// and given to the nodes of a kernel by their multiply-adds.
 std::vector<double> measured_costs(const Graph& graph, const struct PlanOptions& options);
 
 /// Where stages end: the numbers of the nodes after the last of each, so that the largest cost of a stage, with that of

@@ -148,6 +148,7 @@ Tensors all_reduce(const Tensors& tensors, std::int64_t group, DType sent) {
 
 void define_distributed() {
   define_shards();
+  define_team_ops();
   define<AllReduce>();
   add({.op = "all_reduce",
        .name = "messages",

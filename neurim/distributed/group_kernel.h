@@ -21,6 +21,7 @@ class GroupCall {
   KnownGroup* known_;
 };
 
-void define_shards();  ///< the ops of shards.h
+void define_shards();    ///< the ops of shards.h
+void define_team_ops();  ///< those of team_ops.h
 
 }  // namespace neurim

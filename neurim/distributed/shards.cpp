@@ -10,7 +10,6 @@
 #include "neurim/distributed/reduce_gradients.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/common/rules.h"
-#include "neurim/ops/mul.h"
 
 namespace neurim {
 
@@ -205,9 +204,8 @@ bool ShardGradients::apply(Gradients& gradients, double samples) {
 }
 
 bool SpreadGradients::apply(Gradients& gradients, double /*samples*/) {
-  gradients.total = [group = group_, copies = copies_](const Tensor& number) {
-    return all_reduce({number}, group)[0] * (1.0 / copies);
-  };
+  gradients.copies = copies_;
+  gradients.total = [group = group_](const Tensor& number) { return all_reduce({number}, group)[0]; };
   return true;
 }
 

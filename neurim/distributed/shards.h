@@ -51,16 +51,16 @@ class ShardGradients final : public GradientTransform {
   DType sent_;
 };
 
-/// Says that each rank of a group has the gradients of some weights, and `copies` ranks those of each, so that norms are
-/// of all of them.
+/// Says that ranks of a group have the gradients of different weights, so that norms are of all of them.
 class SpreadGradients final : public GradientTransform {
  public:
-  SpreadGradients(std::int64_t group, int copies) : group_(group), copies_(copies) {}
+  /// `copies`: how many ranks have the gradient of each weight.
+  SpreadGradients(std::int64_t group, std::vector<double> copies) : group_(group), copies_(std::move(copies)) {}
   bool apply(Gradients& gradients, double samples) override;
 
  private:
   std::int64_t group_;
-  int copies_;
+  std::vector<double> copies_;
 };
 
 }  // namespace neurim

@@ -194,7 +194,7 @@ class TcpWire final : public Wire {
       }
       drain(soon, [](std::string&) { return false; });  // closing with bytes unread would drop the report
       for (Socket& link : links_)
-        if (link) link.end();  // another thread may be in an exchange
+        if (link) link.end();          // another thread may be in an exchange
     } catch (const std::exception&) {  // no memory
     }
   }

@@ -151,7 +151,8 @@ Tensor ScaleLoss::scaled(const Tensor& loss) const { return loss * scale_; }
 
 bool ScaleLoss::apply(Gradients& gradients, double /*samples*/) {
   gradients.as_means();
-  Tensor finite = all_finite(gradients.known());
+  const Tensors known = gradients.known();
+  Tensor finite = known.empty() ? equal(scale_, scale_) : all_finite(known);  // all are other processes'
   if (gradients.total) {
     const Tensor others = gradients.total(cast(finite, DType::f32) * -1 + 1);
     finite = equal(others, scalar_like(others, 0));
@@ -175,10 +176,13 @@ bool ClipGradientNorm::apply(Gradients& gradients, double /*samples*/) {
   constexpr double kApart = 1e-6;  // PyTorch's
   gradients.as_means();
   Tensor squares;
-  for (const Tensor& gradient : gradients.known()) {
-    const Tensor own = sum(square(cast(gradient, DType::f32)));
+  for (std::size_t i = 0; i < gradients.all.size(); ++i) {
+    if (!gradients.all[i]) continue;
+    Tensor own = sum(square(cast(gradients.all[i], DType::f32)));
+    if (!gradients.copies.empty()) own = own * (1 / gradients.copies[i]);
     squares = squares ? squares + own : own;
   }
+  if (!squares) squares = scalar_like(gradients.scale, 0);  // other processes have all gradients
   if (gradients.total) squares = gradients.total(squares);
   const Tensor scale = gradients.scale;
   const Tensor norm = scale ? sqrt(squares) * scale : sqrt(squares);

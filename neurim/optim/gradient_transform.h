@@ -14,6 +14,7 @@ struct Gradients {
   Tensor samples = {};  ///< a f32 scalar: they are sums over so many samples; undefined: they are means
   /// Where each process has some of them: sums a f32 scalar over the processes.
   std::function<Tensor(const Tensor& number)> total = {};
+  std::vector<double> copies = {};  ///< then: how many processes have each; empty: one
 
   void as_sums(double samples);         ///< of a batch of so many
   void as_means();                      ///< by way of `scale`

@@ -57,8 +57,10 @@ bool trains_on_last(const Model& model, const TrainOptions& options, std::int64_
   return true;
 }
 
-LoaderOptions training_loader(const TrainOptions& options, bool drop_last, const Job& job) {
+LoaderOptions training_loader(const TrainOptions& options, std::int64_t samples, bool drop_last, const Job& job) {
   share_of_batch(options, job);  // throws
+  require(samples >= job.replicas(), "there are ", samples, " training images for ", job.replicas(),
+          " processes or teams of them; start fewer");
   LoaderOptions loader = loader_of(options, job.replica(), job.replicas());
   loader.shuffle = true;
   loader.sampler = sampler_of(options);
@@ -119,9 +121,10 @@ ImageTask::ImageTask(Model model, const Dataset& dataset, const TrainOptions& op
       options_(options),
       preprocess_(preprocess_of(options_)),
       train_size_(*options_.train_imgsz),
-      loader_(open_loader(
-          options_.loader, dataset_, Split::train, training_preprocess_of(options_), augment_of(options_),
-          training_loader(options_, !trains_on_last(model_, options_, dataset_.size(Split::train), job), job))) {
+      loader_(open_loader(options_.loader, dataset_, Split::train, training_preprocess_of(options_),
+                          augment_of(options_),
+                          training_loader(options_, dataset_.size(Split::train),
+                                          !trains_on_last(model_, options_, dataset_.size(Split::train), job), job))) {
   if (dataset_.size(Split::val) > 0)
     validation_.emplace(model_, dataset_, Split::val, preprocess_, options_, DType::f32, Augment(), job);
 }

@@ -14,24 +14,26 @@ Job::Job(std::shared_ptr<ProcessGroup> group) : group_(std::move(group)) {
   if (!alone()) number_ = data_number_ = group_number(group_);
 }
 
-Job Job::in_pipelines(int stages) const {
+Job Job::in_teams(const char* option, int ranks) const {
   Job job = *this;
-  check_same("options", text("pipeline=", stages));
-  if (stages == 1) return job;
-  require(size() % stages == 0, "pipeline is ", stages, ", and there ", size() == 1 ? "is " : "are ",
-          plural(size(), "process"), ", which are no whole pipelines; start ", stages,
-          " of them: neurim launch np=", stages, " -- train …");
-  job.stages_ = stages;
-  std::vector<int> same_stage;
-  for (int rank = group_->rank() % stages; rank < size(); rank += stages) same_stage.push_back(rank);
-  job.data_number_ = group_number(group_->subgroup(same_stage));
+  check_same("options", text("processes of a team=", ranks));
+  if (ranks == 1) return job;
+  require(size() % ranks == 0, option, " is ", ranks, ", and there ", size() == 1 ? "is " : "are ", size(),
+          size() == 1 ? " process" : " processes", ", in which there is no whole number of teams; start ", ranks,
+          ": neurim launch np=", ranks, " -- train …");
+  job.team_ = ranks;
+  std::vector<int> team, same_place;
+  for (int rank = group_->rank() / ranks * ranks; std::ssize(team) < ranks; ++rank) team.push_back(rank);
+  for (int rank = group_->rank() % ranks; rank < size(); rank += ranks) same_place.push_back(rank);
+  job.team_number_ = group_number(group_->subgroup(team));
+  job.data_number_ = group_number(group_->subgroup(same_place));
   return job;
 }
 
 int Job::parts(bool deterministic) const {
   constexpr int kLeast = 4;
   int parts = 1;
-  while (deterministic && stages_ == 1 && parts * size() < kLeast) parts *= 2;
+  while (deterministic && team_ == 1 && parts * size() < kLeast) parts *= 2;
   return parts;
 }
 
@@ -87,7 +89,7 @@ void Job::average(Optimizer& optimizer) const {
 
 void Job::keep_own(Optimizer& optimizer, const std::vector<int>& owners) const {
   std::vector<bool> kept;
-  for (const int owner : owners) kept.push_back(owner == rank() % static_cast<int>(stages_ == 1 ? size() : stages_));
+  for (const int owner : owners) kept.push_back(owner == rank() % (team_ == 1 ? size() : team_));
   optimizer.keep(kept);
 }
 

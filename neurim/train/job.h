@@ -22,13 +22,14 @@ class Job {
   int size() const { return group_->size(); }      ///< how many processes there are
   bool alone() const { return size() == 1; }       ///< whether this is the only one
   bool writes() const { return rank() == 0; }      ///< whether files and the console are this process's
-  /// The same job in pipelines of so many ranks: ranks that follow each other have the stages of one model, and each
-  /// pipeline, a replica, has a share of every batch. Throws Error(usage) where the ranks are no whole pipelines. An
-  /// operation of all ranks.
-  Job in_pipelines(int stages) const;
-  int replica() const { return rank() / stages_; }      ///< the number of this rank's pipeline
-  int replicas() const { return size() / stages_; }     ///< how many of them share batches
-  std::int64_t data_number() const { return data_number_; }  ///< of the group of ranks with one stage, for ops
+  /// The same job in teams of so many ranks, which have one model together: ranks that follow each other. Each team, a
+  /// replica, has a share of every batch. Throws Error(usage) where the ranks are no whole teams. `option` is what asks
+  /// for them. An operation of all ranks.
+  Job in_teams(const char* option, int ranks) const;
+  int replica() const { return rank() / team_; }             ///< the number of this rank's team
+  int replicas() const { return size() / team_; }            ///< how many of them share batches
+  std::int64_t team_number() const { return team_number_; }  ///< of the group of a team, for ops
+  std::int64_t data_number() const { return data_number_; }  ///< of the group of ranks of one place in their teams
 
   /// Into how many parts each rank takes its share of a batch. Deterministic trainings have four parts at least in all,
   /// so that 1, 2 and 4 processes do the same.
@@ -55,8 +56,8 @@ class Job {
 
   std::shared_ptr<ProcessGroup> group_;
   std::int64_t number_ = 0;
-  int stages_ = 1;
-  std::int64_t data_number_ = 0;
+  int team_ = 1;  // ranks of one
+  std::int64_t team_number_ = 0, data_number_ = 0;
 };
 
 }  // namespace neurim

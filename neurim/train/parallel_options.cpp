@@ -32,8 +32,10 @@ void ParallelOptions::visit(Options& o) {
     "1: each process keeps the optimizer's state of a share of the weights; 2: and the gradients of that share alone");
   o("sync_bn", sync_bn, "batch norm takes the statistics of the samples of all processes");
   o("pipeline", pipeline, "stages into which the model is cut, a process each; what they take, they hand on");
-  o("microbatches", microbatches, "pipeline: parts of a batch that are on their way through the stages", {"micro_batches"});
+  o("microbatches", microbatches, "pipeline: parts of a batch that are on their way through the stages",
+    {"micro_batches"});
   o("pipeline_schedule", schedule, "pipeline: 1f1b, or gpipe: all parts go forward before the first goes back");
+  o("tensor", tensor, "processes that compute wide layers and attention together, a part of their outputs each");
   o("compress", compress, "none, or bf16 or f16: what gradients are rounded to on their way to other processes");
 }
 
@@ -60,9 +62,15 @@ void ParallelOptions::check() const {
   require(pipeline >= 1 && pipeline <= 64, "pipeline is ", pipeline, "; it is 1 to 64");
   require(microbatches >= 1 && microbatches <= 1 << 16, "microbatches is ", microbatches, "; it is 1 to 65536");
   require(schedule == "1f1b" || schedule == "gpipe", "pipeline_schedule is '", schedule, "'; known are 1f1b, gpipe");
-  require(pipeline == 1 || (together && zero == 0 && !sync_bn), "pipeline is ", pipeline,
-          ", whose stages keep the state of their own weights and step together; leave ",
-          !together ? "sync" : zero > 0 ? "zero" : "sync_bn", " out");
+  require(tensor >= 1 && tensor <= 64, "tensor is ", tensor, "; it is 1 to 64");
+  require(pipeline == 1 || tensor == 1, "pipeline is ", pipeline, " and tensor is ", tensor, "; give one of them");
+  require((pipeline == 1 && tensor == 1) || (together && zero == 0 && !sync_bn),
+          pipeline > 1 ? "pipeline is " : "tensor is ", pipeline > 1 ? pipeline : tensor,
+          ", whose processes keep the state of their own weights and step together; leave ",
+          !together  ? "sync"
+          : zero > 0 ? "zero"
+                     : "sync_bn",
+          " out");
   require(together || !sync_bn, "sync_bn is true, where processes step together; with sync=", sync, " leave it out");
 }
 

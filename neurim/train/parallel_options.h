@@ -28,7 +28,8 @@ struct ParallelOptions {
   std::int64_t pipeline = 1;      ///< stages of the model, of a process each
   std::int64_t microbatches = 4;  ///< into which a pipeline takes its share of a batch
   std::string schedule = "1f1b";  ///< of a pipeline; gpipe: all micro-batches go forward before the first goes back
-  bool sync_bn = false;  ///< batch norm takes the statistics of the samples of all ranks
+  std::int64_t tensor = 1;        ///< processes that compute wide layers together
+  bool sync_bn = false;           ///< batch norm takes the statistics of the samples of all ranks
 
   void visit(Options& options);
   void check() const;  ///< throws Error(usage)

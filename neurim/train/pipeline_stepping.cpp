@@ -319,6 +319,8 @@ class PipelineStepping final : public Stepping {
 
 }  // namespace
 
-std::unique_ptr<Stepping> pipeline_stepping(const StepParts& parts) { return std::make_unique<PipelineStepping>(parts); }
+std::unique_ptr<Stepping> pipeline_stepping(const StepParts& parts) {
+  return std::make_unique<PipelineStepping>(parts);
+}
 
 }  // namespace neurim

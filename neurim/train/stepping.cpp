@@ -10,6 +10,7 @@
 #include "neurim/ops/batch_norm.h"
 #include "neurim/train/part_states.h"
 #include "neurim/train/pipeline_stepping.h"
+#include "neurim/train/tensor_stepping.h"
 
 namespace neurim {
 
@@ -272,6 +273,7 @@ class StaleStepping final : public PlannedStepping {
 
 std::unique_ptr<Stepping> stepping_of(const StepParts& parts) {
   if (parts.options.parallel.pipeline > 1) return pipeline_stepping(parts);
+  if (parts.options.parallel.tensor > 1) return tensor_stepping(parts);
   const Sync sync = parts.options.parallel.how();
   switch (parts.job.alone() ? Sync::Kind::together : sync.kind) {
     case Sync::Kind::together: return std::make_unique<TogetherStepping>(parts);

@@ -483,6 +483,8 @@ void TrainOptions::check() const {
           "leave one of them out");
   require(parallel.how().kind == Sync::Kind::together || compute_dtype_named(precision) != DType::f16, "sync is ",
           parallel.sync, ", and with precision=fp16 processes have to scale their losses alike: give precision=bf16");
+  require(parallel.tensor == 1 || compute_dtype_named(precision) == DType::f32, "tensor is ", parallel.tensor,
+          ", and what processes hand on is f32; leave precision out");
 }
 
 void TrainOptions::check_new() const {
@@ -709,7 +711,8 @@ static std::unique_ptr<Optimizer> unscaled_optimizer_of(const TrainOptions& o, c
       parameters, AdamW::Config{.lr = *o.lr, .weight_decay = *o.weight_decay, .decay_1d = *o.decay_norms});
 }
 
-std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters& parameters, const Job& job) {
+std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters& parameters, const Job& job,
+                                        const Copies& copies) {
   std::unique_ptr<Optimizer> optimizer = unscaled_optimizer_of(o, parameters);
   const auto parts = static_cast<std::size_t>(job.parts(o.deterministic));
   const bool together = o.parallel.how().kind == Sync::Kind::together;
@@ -722,7 +725,10 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters&
                                                       owners_of(optimizer->weights(), job.size()), o.parallel.sent()));
     else if (job.replicas() > 1)
       optimizer->add(std::make_unique<ReduceGradients>(job.data_number(), o.parallel.sent()));
-    if (o.parallel.pipeline > 1) optimizer->add(std::make_unique<SpreadGradients>(job.number(), job.replicas()));
+    std::vector<double> of_weights;
+    for (const Tensor& weight : optimizer->weights()) of_weights.push_back(copies ? copies(weight) : job.replicas());
+    if (o.parallel.pipeline > 1 || o.parallel.tensor > 1)
+      optimizer->add(std::make_unique<SpreadGradients>(job.number(), std::move(of_weights)));
   }
   if (compute_dtype_named(o.precision) == DType::f16) optimizer->scale_losses();
   if (o.clip_grad > 0 && o.clip_mode == "norm") optimizer->add(std::make_unique<ClipGradientNorm>(o.clip_grad));

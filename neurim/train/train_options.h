@@ -145,8 +145,11 @@ Sampler sampler_of(const TrainOptions& options);  ///< for training
 std::vector<float> class_weights_of(const TrainOptions& options, const Dataset& dataset);
 Schedule schedule_of(const TrainOptions& options);         ///< with time in epochs
 CrossEntropyOptions loss_of(const TrainOptions& options);  ///< of training
-/// With its hyperparameters and the chain of its gradients.
-std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& options, const Parameters& parameters, const Job& job = {});
+/// How many processes have the gradient of a weight.
+using Copies = std::function<int(const Tensor& weight)>;
+/// With its hyperparameters and the chain of its gradients. `copies`: where processes have different ones.
+std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& options, const Parameters& parameters, const Job& job = {},
+                                        const Copies& copies = {});
 std::vector<std::string> classes_of(const TrainOptions& options);  ///< from a file, if it names one
 /// Without the classes: a run's are in its checkpoints.
 DatasetOptions dataset_of(const TrainOptions& options);

@@ -102,9 +102,11 @@ void check_alike(const PreparedRun& prepared, const Job& job) {
   job.check_same("instruction sets", std::string(name(isa())));
 }
 
-/// The control of a run with these options: its ranks are in pipelines where they ask for it.
-TrainControl in_pipelines(TrainControl control, const TrainOptions& options) {
-  control.job = control.job.in_pipelines(static_cast<int>(options.parallel.pipeline));
+/// The control of a run with these options: its ranks are in teams where they ask for it.
+TrainControl in_teams(TrainControl control, const TrainOptions& options) {
+  const bool pipeline = options.parallel.pipeline > 1;
+  control.job = control.job.in_teams(pipeline ? "pipeline" : "tensor",
+                                     static_cast<int>(pipeline ? options.parallel.pipeline : options.parallel.tensor));
   return control;
 }
 
@@ -266,7 +268,7 @@ TrainResult train(const TrainOptions& given, const TrainControl& asked) {
           "the model is missing; give a model file (.toml) or a name that `neurim models` lists: model=NAME");
   options.check_new();
   use_machine(options);
-  const TrainControl control = in_pipelines(asked, options);
+  const TrainControl control = in_teams(asked, options);
   if (is_recurrent_model(options.model)) return start(prepare_sequence(options, {}, control.job), options, {}, control);
   const bool of_onnx = is_onnx_file(options.model);
   require(is_known(options.model) || is_model_file(options.model) || of_onnx || !is_there(options.model), "model is ",
@@ -309,7 +311,7 @@ TrainResult train(Model model, const Dataset& dataset, const TrainOptions& given
   const TrainOptions options = control.dry_run ? given.without_files() : given;
   options.check_new();
   use_machine(options);
-  return start(std::move(model), dataset, options, in_pipelines(control, options));
+  return start(std::move(model), dataset, options, in_teams(control, options));
 }
 
 TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& asked,
@@ -318,7 +320,7 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
     return on_each(device, asked,
                    [&](const std::string& one, const TrainControl& own) { return resume(run, epochs, own, one); });
   const StoppedRun stopped(run, epochs, asked, device);
-  const TrainControl control = in_pipelines(asked, stopped.options);
+  const TrainControl control = in_teams(asked, stopped.options);
   const TrainOptions& options = stopped.options;
   const std::optional<ModelConfig>& config = stopped.config;
   const bool of_file = config && !config->source.empty();  // which may have the name of a known one
@@ -346,7 +348,7 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
 TrainResult resume(Model model, const Dataset& dataset, const fs::path& run, std::optional<std::int64_t> epochs,
                    const TrainControl& asked, const std::string& device) {
   const StoppedRun stopped(run, epochs, asked, device);
-  const TrainControl control = in_pipelines(asked, stopped.options);
+  const TrainControl control = in_teams(asked, stopped.options);
   if (stopped.config && stopped.config->class_names != dataset.class_names())
     fail(Fault::data, run.string(), ": was trained on the classes [", join(stopped.config->class_names, ", "),
          "], but the data have [", join(dataset.class_names(), ", "), "]; give the data of that run");
