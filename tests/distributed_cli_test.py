@@ -27,6 +27,7 @@ class Distributed(TrainedRun):
         run = neurim("launch", "np=2", "--", *cls.words, "name=two", "--json")
         assert run.returncode == 0, run
         cls.together = json.loads(run.stdout.splitlines()[-1])
+        cls.scaling = next(event for event in map(json.loads, run.stdout.splitlines()) if event["event"] == "scaling")
 
     def weights(self, run, name="last"):
         return Tensors(self.root / "runs" / run / "weights" / f"{name}.safetensors")
@@ -50,6 +51,9 @@ class Distributed(TrainedRun):
         for key in ("loss", "top1", "f1_macro"):
             self.assertAlmostEqual(self.together[key], self.alone[key], delta=1e-6)
         self.same("train", "two", exactly=False)
+        self.assertEqual((self.scaling["processes"], len(self.scaling["computing_seconds"]), len(self.scaling["hosts"])), (2, 2, 2))
+        self.assertTrue(0 < self.scaling["efficiency"] <= 1 and self.scaling["imbalance"] >= 1, self.scaling)
+        self.assertAlmostEqual(self.scaling["efficiency"], 1 - self.scaling["communication"])
         run = neurim("launch", "np=4", "--", *self.words, "name=four")
         self.assertEqual((run.returncode, run.stderr), (0, ""), run)
         self.assertIn("4 processes of", run.stdout)
@@ -194,6 +198,11 @@ class Distributed(TrainedRun):
             self.assertRegex(said, rf"rank {rank} \(.*\): operation \d+ \(.*\): rank 2 \(.*\): the connection is lost")
         self.assertIn("neurim launch: rank 2 was ended by signal 9", said)
         self.assertIn("at step", said)
+        for rank in (0, 1):
+            operations = (self.root / "runs" / "lost" / f"operations-{rank}.csv").read_text().splitlines()
+            self.assertEqual(operations[0], "number,operation,bytes,begin,seconds,state")
+            self.assertTrue(operations[-1].endswith("failed"), operations[-1])
+            self.assertLessEqual(len(operations), 257)
 
     def test_a_restart_loses_nothing(self):
         words = [word for word in self.words if not word.startswith("epochs")] + ["epochs=150", "plots=false"]

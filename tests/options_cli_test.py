@@ -53,7 +53,7 @@ class Given(unittest.TestCase):
         said = neurim("train", "--help").stdout
         parts = re.split(r"\n\n([a-z ]+):\n", said)
         topics = dict(zip(parts[1::2], [re.findall(r"^  (\w+)", part, re.MULTILINE) for part in parts[2::2]]))
-        self.assertEqual(list(topics), ["examples", "most used", "data", "images", "series and texts", "training", "augmentation", "computing", "output", "every verb"])
+        self.assertEqual(list(topics), ["examples", "most used", "data", "images", "series and texts", "training", "augmentation", "computing", "several processes", "output", "every verb"])
         self.assertEqual(topics["most used"], ["data", "model", "pretrained", "epochs", "batch", "imgsz", "lr", "val_split", "seed", "name"])
         listed = sorted(name for topic, names in topics.items() if topic != "examples" for name in names)
         printed = re.findall(r"^(\w+):", neurim("train", "--print-config").stdout, re.MULTILINE)

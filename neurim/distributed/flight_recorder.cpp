@@ -32,6 +32,7 @@ void FlightRecorder::end(bool failed) {
   const std::lock_guard lock(mutex_);
   Entry& entry = last_.back();
   entry.seconds = now() - entry.begin;
+  seconds_ += entry.seconds;
   entry.state = failed ? "failed" : "done";
   if (!timeline_.is_open()) return;
   const JsonObject sizes{{"bytes", static_cast<std::int64_t>(entry.operation.bytes)}};
@@ -45,6 +46,11 @@ void FlightRecorder::end(bool failed) {
   timeline_.seekp(-static_cast<std::streamoff>(kEnd.size()), std::ios::cur);
   timeline_ << (first_ ? "\n" : ",\n") << event.line() << kEnd << std::flush;
   first_ = false;
+}
+
+double FlightRecorder::seconds() const {
+  const std::lock_guard lock(mutex_);
+  return seconds_;
 }
 
 std::string FlightRecorder::csv() const {

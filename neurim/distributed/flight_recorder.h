@@ -21,6 +21,8 @@ class FlightRecorder {
   /// CSV with a line for each operation, the last one last: its number, name and bytes, when it began (seconds since
   /// the group was made), how long it took, and "done", "failed" or "under way".
   std::string csv() const;
+  /// The time of all operations that have ended.
+  double seconds() const;
   /// Of the operation that is under way: its name; "": there is none.
   std::string under_way(double& seconds) const;
 
@@ -36,6 +38,7 @@ class FlightRecorder {
   const Clock::time_point start_ = Clock::now();
   mutable std::mutex mutex_;
   std::deque<Entry> last_;
+  double seconds_ = 0;
   std::ofstream timeline_;
   bool first_ = true;  // nothing is in the timeline
 };

@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kHandedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
-constexpr auto kGrace = std::chrono::seconds(10);  // for ranks to end after one has failed
+constexpr double kGrace = 10;  // seconds for ranks to end after one has failed, at most
 
 /// These signals wait for us instead of ending the process, as long as this lives.
 class HeldSignals {
@@ -64,8 +64,8 @@ struct Ending {
 class Ranks {
  public:
   Ranks(const std::vector<std::string>& command, const std::vector<std::vector<std::string>>& variables,
-        const HeldSignals& signals, const fs::path& folder)
-      : folder_(folder) {
+        const HeldSignals& signals, const fs::path& folder, double timeout)
+      : folder_(folder), grace_(static_cast<std::int64_t>(1000 * std::min(kGrace, timeout))) {
     for (const std::vector<std::string>& own : variables) start(command, own, signals);
   }
   ~Ranks() {
@@ -80,7 +80,7 @@ class Ranks {
     std::vector<Ending> failed;
     Clock::time_point last = Clock::time_point::max();
     while (collect(failed)) {
-      if (!failed.empty() && last == Clock::time_point::max()) last = Clock::now() + kGrace;
+      if (!failed.empty() && last == Clock::time_point::max()) last = Clock::now() + grace_;
       if (Clock::now() > last) hand_on(SIGKILL);
       bool by_a_process = false;
       const int signal = signals.next(by_a_process);
@@ -152,7 +152,8 @@ class Ranks {
     return any;
   }
 
-  const fs::path folder_;         // of what ranks write to stderr
+  const fs::path folder_;  // of what ranks write to stderr
+  const std::chrono::milliseconds grace_;
   std::vector<pid_t> processes_;  // 0: has ended
 };
 
@@ -177,7 +178,7 @@ int launch(const std::vector<std::string>& command, const LaunchOptions& options
                            text("NEURIM_LOCAL_RANK=", rank), text("NEURIM_LOCAL_SIZE=", options.processes),
                            text("NEURIM_ADDRESS=", address), text("NEURIM_SECRET=", secret),
                            text("NEURIM_TIMEOUT=", options.timeout), text(kRunFileVariable, '=', run_file.string())});
-    const Ending ending = Ranks(line, variables, signals, *folder).wait(signals);
+    const Ending ending = Ranks(line, variables, signals, *folder, options.timeout).wait(signals);
     if (ending.code == 0) return 0;
     const bool lost = ending.signal != 0 || ending.code == 1;
     if (options.tell && lost) options.tell(ending.text());

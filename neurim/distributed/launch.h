@@ -24,9 +24,9 @@ inline constexpr const char* kRunFileVariable = "NEURIM_RUN_FILE";
 /// Runs `command` as so many processes, each with its place in the environment (see place_of_process) and a new secret.
 /// Rank 0 has this process's stdout and stderr; what the others write to stderr follows at the end, unless rank 0 has
 /// ended with a code of wrong options, data, resources or a signal, as all have the same to say then. Signals are
-/// handed on; where a rank fails the others get some seconds to end by themselves. A job that has lost a rank begins
-/// again, `restarts` times: with what `again` makes of the run that was saved, else with `command`. Returns the exit
-/// code: that of the rank that failed first, 1 where a signal ended it.
+/// handed on; where a rank fails the others get some seconds to end by themselves, at most 10 and at most the timeout.
+/// A job that has lost a rank begins again, `restarts` times: with what `again` makes of the run that was saved, else
+/// with `command`. Returns the exit code: that of the rank that failed first, 1 where a signal ended it.
 int launch(const std::vector<std::string>& command, const LaunchOptions& options,
            const std::function<std::vector<std::string>(const std::string& run)>& again);
 

@@ -33,6 +33,7 @@ class MessageGroup final : public ProcessGroup {
   std::shared_ptr<ProcessGroup> duplicate() override;
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override;
   std::string last_operations() const override { return recorder_.csv(); }
+  double seconds_in_operations() const override { return recorder_.seconds(); }
   std::string under_way(double& seconds) const override { return recorder_.under_way(seconds); }
 
  private:

@@ -66,6 +66,8 @@ class ProcessGroup {
   virtual std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) = 0;
   /// The last operations, as FlightRecorder::csv has them; "": they are not recorded.
   virtual std::string last_operations() const { return ""; }
+  /// The time that operations have taken so far, seconds.
+  virtual double seconds_in_operations() const { return 0; }
   /// The operation that is under way in another thread, and since when; "": none.
   virtual std::string under_way(double& /*seconds*/) const { return ""; }
   /// Returns when all ranks have called it.

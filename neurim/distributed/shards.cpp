@@ -15,21 +15,25 @@ namespace neurim {
 
 namespace {
 
+/// One process alone takes any floating tensors.
 void check_owned(const Op& op, std::span<const Type> in, const std::vector<std::int64_t>& owners, std::int64_t group) {
   require(!in.empty() && in.size() == owners.size(), op.name(), ": ", in.size(), " tensors have ", owners.size(),
           " owners; give one for each");
   for (std::size_t i = 0; i < in.size(); ++i) {
-    require(in[i].dtype == DType::f32, op.name(), ": takes f32, got ", in[i]);
+    const bool alone = group_of(group).size() == 1;
+    require(is_floating(in[i].dtype) && (alone || in[i].dtype == DType::f32), op.name(), ": takes ",
+            alone ? "floating tensors" : "f32", ", got ", in[i]);
     require(owners[i] >= 0 && owners[i] < group_of(group).size(), op.name(), ": there is no rank ", owners[i], " of ",
             group_of(group).size());
   }
 }
 
-/// Numbers of several tensors in one block, in the order of their owners.
+/// Several tensors in one block, in the order of their owners.
 struct OwnedBlock {
   std::vector<std::size_t> order;   // the inputs
-  std::vector<std::size_t> counts;  // numbers of each input's memory
-  std::vector<std::size_t> bounds;  // of the owners
+  std::vector<std::size_t> counts;  // bytes of each input's memory
+  std::vector<std::size_t> bounds;  // of the owners, in f32
+  std::size_t bytes = 0;
 
   OwnedBlock(const KernelRequest& request, const std::vector<std::int64_t>& owners, int ranks)
       : order(owners.size()), bounds(static_cast<std::size_t>(ranks) + 1) {
@@ -37,23 +41,24 @@ struct OwnedBlock {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return owners[a] < owners[b]; });
     for (std::size_t i = 0; i < owners.size(); ++i) {
       const TensorDesc& in = request.input(static_cast<int>(i));
-      counts.push_back(bytes(in.type, in.layout) / sizeof(float));
-      bounds[static_cast<std::size_t>(owners[i]) + 1] += counts.back();
+      counts.push_back(neurim::bytes(in.type, in.layout));
+      bytes += counts.back();
+      bounds[static_cast<std::size_t>(owners[i]) + 1] += counts.back() / sizeof(float);
     }
     std::partial_sum(bounds.begin(), bounds.end(), bounds.begin());
   }
   std::span<float> block(const Args& args) const { return {static_cast<float*>(args.scratch), bounds.back()}; }
   void take(const Args& args) const {
-    auto* to = static_cast<float*>(args.scratch);
+    auto* to = static_cast<std::byte*>(args.scratch);
     for (const std::size_t i : order) {
-      std::memcpy(to, args.in[i], counts[i] * sizeof(float));
+      std::memcpy(to, args.in[i], counts[i]);
       to += counts[i];
     }
   }
-  /// Calls give(input, numbers) for each input in the order of the block.
+  /// Calls give(input, bytes) for each input in the order of the block.
   template <class Give>
   void give(const Args& args, const Give& give) const {
-    const auto* from = static_cast<const float*>(args.scratch);
+    const auto* from = static_cast<const std::byte*>(args.scratch);
     for (const std::size_t i : order) {
       give(i, std::span(from, counts[i]));
       from += counts[i];
@@ -73,8 +78,8 @@ struct PreparedScatter {
       own.block.take(args);
       if (group.size() > 1) group.reduce_scatter(own.block.block(args), own.block.bounds, own.sent);
       *static_cast<float*>(args.out[0]) = 0;
-      own.block.give(args, [&](std::size_t i, std::span<const float> sum) {
-        if (own.places[i] >= 0) std::memcpy(args.out[own.places[i]], sum.data(), sum.size_bytes());
+      own.block.give(args, [&](std::size_t i, std::span<const std::byte> sum) {
+        if (own.places[i] >= 0) std::memcpy(args.out[own.places[i]], sum.data(), sum.size());
       });
     });
   }
@@ -91,7 +96,7 @@ Launch prepare_scatter(KernelRequest& request) {
         request.input(static_cast<int>(i)).layout != request.output(prepared.places.back()).layout)
       return decline(request, "takes and gives one layout");
   }
-  request.scratch = prepared.block.bounds.back() * sizeof(float);
+  request.scratch = prepared.block.bytes;
   return {.run = PreparedScatter::run, .self = std::make_shared<PreparedScatter>(std::move(prepared))};
 }
 
@@ -113,8 +118,8 @@ struct PreparedGather {
     own.call.run(args, [&](ProcessGroup& group) {
       own.block.take(args);
       if (group.size() > 1) group.all_gather(own.block.block(args), own.block.bounds, DType::f32);
-      own.block.give(args, [&](std::size_t i, std::span<const float> numbers) {
-        std::memcpy(args.out[i], numbers.data(), numbers.size_bytes());
+      own.block.give(args, [&](std::size_t i, std::span<const std::byte> numbers) {
+        std::memcpy(args.out[i], numbers.data(), numbers.size());
       });
     });
   }
@@ -126,7 +131,7 @@ Launch prepare_gather(KernelRequest& request) {
     if (request.input(static_cast<int>(i)).layout != request.output(static_cast<int>(i)).layout)
       return decline(request, "takes and gives one layout");
   PreparedGather prepared{GroupCall(op.group), OwnedBlock(request, op.owners, group_of(op.group).size())};
-  request.scratch = prepared.block.bounds.back() * sizeof(float);
+  request.scratch = prepared.block.bytes;
   return {.run = PreparedGather::run, .self = std::make_shared<PreparedGather>(std::move(prepared))};
 }
 

@@ -33,19 +33,22 @@ bool propose_copy(KernelRequest& request) {
 struct PreparedTeamGather {
   GroupCall call;
   std::size_t outer, part;  // numbers of a part in a row
+  std::size_t bytes;        // of a part
 
   static void run(const void* self, const Args& args, int /*task*/) noexcept {
     const auto& own = *static_cast<const PreparedTeamGather*>(self);
     own.call.run(args, [&](ProcessGroup& group) {
+      if (group.size() == 1) {
+        std::memcpy(args.out[0], args.in[0], own.bytes);
+        return;
+      }
       const auto ranks = static_cast<std::size_t>(group.size()), rank = static_cast<std::size_t>(group.rank());
       auto* const all = static_cast<float*>(args.scratch);
       const std::size_t of_rank = own.outer * own.part;
       std::memcpy(all + rank * of_rank, args.in[0], of_rank * sizeof(float));
-      if (ranks > 1) {
-        std::vector<std::size_t> bounds;
-        for (std::size_t r = 0; r <= ranks; ++r) bounds.push_back(r * of_rank);
-        group.all_gather(std::span(all, ranks * of_rank), bounds, DType::f32);
-      }
+      std::vector<std::size_t> bounds;
+      for (std::size_t r = 0; r <= ranks; ++r) bounds.push_back(r * of_rank);
+      group.all_gather(std::span(all, ranks * of_rank), bounds, DType::f32);
       auto* to = static_cast<float*>(args.out[0]);
       for (std::size_t row = 0; row < own.outer; ++row)
         for (std::size_t r = 0; r < ranks; ++r, to += own.part)
@@ -59,7 +62,7 @@ Launch prepare_team_gather(KernelRequest& request) {
   if (!(request.input(0).layout == Layout()) || !(request.output(0).layout == Layout()))
     return decline(request, "takes and gives plain layouts");
   const Shape& shape = request.input(0).type.shape;
-  PreparedTeamGather prepared{GroupCall(op.group), 1, 1};
+  PreparedTeamGather prepared{GroupCall(op.group), 1, 1, bytes(request.input(0).type)};
   for (int axis = 0; axis < shape.rank(); ++axis)
     (axis < op.axis ? prepared.outer : prepared.part) *= static_cast<std::size_t>(std::int64_t{shape[axis]});
   request.scratch = bytes(request.output(0).type);
@@ -78,7 +81,9 @@ Tensors TeamCopy::grad(const Gradient& g) const { return all_reduce({g.dout[0]},
 std::vector<Sample> TeamCopy::samples() const { return {{std::make_shared<TeamCopy>(), {{DType::f32, {3, 7}}}}}; }
 
 Types TeamGather::infer(std::span<const Type> in) const {
-  require(in.size() == 1 && in[0].dtype == DType::f32, "team_gather: takes a f32 tensor");
+  const bool alone = group_of(group).size() == 1;
+  require(in.size() == 1 && is_floating(in[0].dtype) && (alone || in[0].dtype == DType::f32), "team_gather: takes a ",
+          alone ? "floating" : "f32", " tensor");
   require(axis >= 0 && axis < in[0].shape.rank(), "team_gather: axis is ", axis, " of ", in[0].shape);
   Type whole = in[0];
   whole.shape[static_cast<int>(axis)] = whole.shape[static_cast<int>(axis)] * group_of(group).size();

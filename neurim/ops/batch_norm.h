@@ -20,8 +20,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
 /// differentiated.
 class SharedStatistics {
  public:
-  using Sum = std::function<Tensors(const Tensors& of_this_process)>;
-  explicit SharedStatistics(Sum sum);
+  using Sum = std::function<Tensors(const Tensors& of_this_process)>;  ///< gives the sums of all processes
+  explicit SharedStatistics(Sum sum);                                  ///< begins it
   ~SharedStatistics();
   SharedStatistics(const SharedStatistics&) = delete;
   SharedStatistics& operator=(const SharedStatistics&) = delete;

@@ -46,10 +46,9 @@ class AccumulateGradients final : public GradientTransform {
   AccumulateGradients(const Tensors& weights, std::vector<std::string> names, std::size_t parts = 1, Order order = {});
   /// Whether what is recorded from now on only adds up, and to which part's sums. The step is the last part's.
   void hold(bool holds, std::size_t part);
-  /// Keeps sums of these weights alone; see Optimizer::keep. restore(): those of the others are zeros again.
-  void keep(const std::vector<bool>& kept);
-  void restore();
-  void forget();  ///< what was added up since the last step
+  void keep(const std::vector<bool>& kept);  ///< sums of these weights alone; see Optimizer::keep
+  void restore();                            ///< those of the others too, which are zeros again
+  void forget();                             ///< what was added up since the last step
   /// What the first part has added up since the last step, of f32 weights one after the other, and last the samples.
   std::vector<float> sums() const;
   void set_sums(std::span<const float> sums);  ///< as sums() gives them

@@ -54,7 +54,7 @@ class Optimizer {
   void keep(const std::vector<bool>& kept);
   /// A buffer of a weight's state.
   struct Buffer {
-    std::string name;
+    std::string name;    ///< in files
     Tensor tensor;       ///< undefined: it is kept elsewhere
     std::size_t weight;  ///< its number
   };

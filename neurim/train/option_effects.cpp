@@ -32,6 +32,8 @@ const Dependence kDependences[] = {
     {.option = "ratio", .on = "random_resized_crop", .never = {"false"}, .resolved = {"[0.75, 1.3333333333333333]"}},
     {.option = "crop_pct", .on = "resize", .only = {"crop", "shortest"}, .resolved = {"1", "0.875"}},
     {.option = "decode", .on = "interpolation", .never = {"nearest"}},
+    {.option = "microbatches", .on = "pipeline", .never = {"1"}},
+    {.option = "pipeline_schedule", .on = "pipeline", .never = {"1"}},
     {.option = "cache_mib", .on = "cache", .only = {"auto"}},
 };
 

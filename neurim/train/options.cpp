@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 
 #include "neurim/base/error.h"
 #include "neurim/data/image.h"

@@ -46,6 +46,15 @@ Sync ParallelOptions::how() const {
   return {};
 }
 
+std::string ParallelOptions::idle() const {
+  std::vector<std::string> given;
+  if (how().kind != Sync::Kind::together) given.push_back(text("sync=", sync));
+  if (sent() != DType::f32) given.push_back(text("compress=", compress));
+  if (zero > 0) given.push_back(text("zero=", zero));
+  if (sync_bn) given.emplace_back("sync_bn=true");
+  return join(given, ", ");
+}
+
 DType ParallelOptions::sent() const {
   if (compress == "none") return DType::f32;
   if (compress == "bf16") return DType::bf16;
@@ -53,7 +62,7 @@ DType ParallelOptions::sent() const {
   return DType::f16;
 }
 
-void ParallelOptions::check() const {
+void ParallelOptions::check(bool deterministic, DType compute_dtype) const {
   sent();
   require(zero >= 0 && zero <= 2, "zero is ", zero, "; it is 0, 1 or 2");
   const bool together = how().kind == Sync::Kind::together;
@@ -72,6 +81,15 @@ void ParallelOptions::check() const {
                      : "sync_bn",
           " out");
   require(together || !sync_bn, "sync_bn is true, where processes step together; with sync=", sync, " leave it out");
+  require(together || !deterministic, "sync is ", sync,
+          ", which takes what other processes have sent by then; with deterministic=true it is bsp");
+  require(!deterministic || !sync_bn,
+          "sync_bn is true, and with deterministic=true batches are taken in parts, whose statistics are their own; "
+          "leave one of them out");
+  require(together || compute_dtype != DType::f16, "sync is ", sync,
+          ", and with precision=fp16 processes have to scale their losses alike: give precision=bf16");
+  require(tensor == 1 || compute_dtype == DType::f32, "tensor is ", tensor,
+          ", and what processes hand on is f32; leave precision out");
 }
 
 }  // namespace neurim

@@ -10,9 +10,10 @@ namespace neurim {
 
 /// When the ranks of a job exchange what they have learnt.
 struct Sync {
+  /// See ParallelOptions::sync: bsp, ssp:S, local:K.
   enum class Kind : std::uint8_t { together, stale, local };
-  Kind kind = Kind::together;
-  std::int64_t steps = 0;  ///< stale: by which a rank may be ahead; local: after which weights are averaged
+  Kind kind = Kind::together;  ///< which of them
+  std::int64_t steps = 0;      ///< stale: by which a rank may be ahead; local: after which weights are averaged
 };
 
 /// They have an effect where several processes train; see docs/guides/distributed.md.
@@ -31,8 +32,12 @@ struct ParallelOptions {
   std::int64_t tensor = 1;        ///< processes that compute wide layers together
   bool sync_bn = false;           ///< batch norm takes the statistics of the samples of all ranks
 
-  void visit(Options& options);
-  void check() const;  ///< throws Error(usage)
+  void visit(Options& options);  ///< lists them
+  /// Throws Error(usage) on values that no job could use, beside these of TrainOptions: deterministic, and the dtype of
+  /// precision.
+  void check(bool deterministic, DType compute_dtype) const;
+  /// The options that are given and have no effect in one process: "zero=1"; "": none.
+  std::string idle() const;
   Sync how() const;    ///< `sync`
   DType sent() const;  ///< `compress`
 };

@@ -20,6 +20,7 @@
 #include "neurim/train/model_folder.h"
 #include "neurim/train/run_folder.h"
 #include "neurim/train/run_summary.h"
+#include "neurim/train/scaling.h"
 
 namespace neurim {
 
@@ -123,7 +124,8 @@ Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainContr
   Options named;
   copy.visit(named);
   make_folder(weights());
-  for (const fs::path& written : {folder_, folder_ / "weights"}) remove_leftovers(written);
+  if (control_.job.writes())
+    for (const fs::path& written : {folder_, folder_ / "weights"}) remove_leftovers(written);
   config_.options = named.yaml();
   write_file(place_ / "args.yaml", config_.options);
   if (!resumed) write_file(place_ / "env.json", environment_json() + '\n');
@@ -162,6 +164,8 @@ void OpenRun::describe() {
     console_.print(
         "  fp16    this machine has no arithmetic of fp16 (AVX512-FP16): it multiplies fp16 as f32, more slowly than "
         "f32 itself");
+  if (const std::string idle = options_.parallel.idle(); control_.job.alone() && !idle.empty())
+    console_.print(text("  alone   one process trains: ", idle, " has no effect"));
   if (options_.tuning == "on")
     console_.print("  tuning  kernels that are not known yet are measured first, for up to some minutes");
   if (const std::string validation = task_->validation(); !validation.empty())
@@ -269,7 +273,25 @@ std::string Run::progress_row(std::string label, double share, std::string tail)
   return begin + label + bar(share, std::clamp(room(), 0, longest)) + percent + join(others, "") + tail;
 }
 
+/// Prints how well the processes have shared the work of this command.
+void Run::report_scaling() {
+  if (control_.job.alone() || trained_seconds_ == 0) return;
+  const ScalingReport scaling = scaling_of(control_.job, trained_seconds_, spoken_seconds_, trained_samples_);
+  console_.print(scaling.line());
+  console_.event(scaling.event());
+}
+
 bool Run::train_epoch() {
+  const double spoken = control_.job.group().seconds_in_operations(), seconds = progress_.seconds;
+  const std::int64_t seen = progress_.seen;
+  const bool done = train_batches();
+  trained_seconds_ += progress_.seconds - seconds;
+  trained_samples_ += static_cast<double>(progress_.seen - seen);
+  spoken_seconds_ += control_.job.group().seconds_in_operations() - spoken;
+  return done;
+}
+
+bool Run::train_batches() {
   const std::int64_t batches = task_->batches();
   if (progress_.batch >= batches) return true;
   task_->start(static_cast<std::uint32_t>(progress_.epoch), progress_.batch);
@@ -502,8 +524,20 @@ TrainResult Run::go() {
   try {
     return train_epochs();
   } catch (const Error& error) {
+    if (error.fault() == Fault::failure) leave_operations();
     if (error.fault() != Fault::resource || !resumable()) throw;
     fail(Fault::resource, error.what(), "; with that mended, go on with: neurim resume ", folder_.string());
+  }
+}
+
+/// What this rank has done last, for whoever looks for the cause.
+void Run::leave_operations() const {
+  const std::string operations = control_.job.group().last_operations();
+  std::error_code none;
+  if (operations.empty() || !fs::is_directory(folder_, none)) return;
+  try {
+    write_file(folder_ / text("operations-", control_.job.rank(), ".csv"), operations);
+  } catch (const Error&) {  // the first fault is the one to tell
   }
 }
 
@@ -513,6 +547,7 @@ TrainResult Run::train_epochs() {
   const auto stopped = [&] {
     if (progress_.batch > 0) control_.job.average_states(model_), forget_validation();
     save();
+    report_scaling();
     TrainResult stop = result();
     stop.stopped = true;
     return stop;
@@ -525,6 +560,7 @@ TrainResult Run::train_epochs() {
     else if (stopping() && progress_.epoch < epochs())
       return stopped();
   }
+  report_scaling();
   return result();
 }
 

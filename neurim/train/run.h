@@ -69,6 +69,8 @@ class Run : public OpenRun {
 
  private:
   TrainResult train_epochs();
+  void leave_operations() const;
+  void report_scaling();
   PlanOptions plan_options() const;
   /// Steps of the optimizer so far, those that moved nothing too.
   std::int64_t optimizer_steps() const;
@@ -77,6 +79,7 @@ class Run : public OpenRun {
   bool asked_to_stop() const { return control_.stop && control_.stop->load() != 0; }
   fs::path weights() const { return place_ / "weights"; }
   bool train_epoch();
+  bool train_batches();
   void begin_table();
   void estimate();
   void train_batch();
@@ -109,8 +112,9 @@ class Run : public OpenRun {
   double first_step_seconds_ = 0;  // of this process's first epoch, with the time to make its plan
   std::int64_t timed_steps_ = 0;   // after that one
   bool estimated_ = false, table_begun_ = false;
-  bool stops_ = false;  // what the ranks of a job have agreed on
-  double waited_ = 0;   // for batches of the current epoch in this process, seconds
+  bool stops_ = false;                                                     // what the ranks of a job have agreed on
+  double trained_seconds_ = 0, trained_samples_ = 0, spoken_seconds_ = 0;  // of this process's epochs
+  double waited_ = 0;  // for batches of the current epoch in this process, seconds
 };
 
 }  // namespace neurim

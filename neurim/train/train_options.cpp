@@ -475,16 +475,7 @@ void TrainOptions::check() const {
   require(!name.empty() && name[0] != '.' && name.find('/') == std::string::npos, "name is '", name,
           "'; it names a folder inside project, without '/' and not beginning with '.'");
   device_named(device);
-  parallel.check();
-  require(!deterministic || parallel.how().kind == Sync::Kind::together, "sync is ", parallel.sync,
-          ", which takes what other processes have sent by then; with deterministic=true it is bsp");
-  require(!deterministic || !parallel.sync_bn,
-          "sync_bn is true, and with deterministic=true batches are taken in parts, whose statistics are their own; "
-          "leave one of them out");
-  require(parallel.how().kind == Sync::Kind::together || compute_dtype_named(precision) != DType::f16, "sync is ",
-          parallel.sync, ", and with precision=fp16 processes have to scale their losses alike: give precision=bf16");
-  require(parallel.tensor == 1 || compute_dtype_named(precision) == DType::f32, "tensor is ", parallel.tensor,
-          ", and what processes hand on is f32; leave precision out");
+  parallel.check(deterministic, compute_dtype_named(precision));
 }
 
 void TrainOptions::check_new() const {

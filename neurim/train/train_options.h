@@ -97,7 +97,7 @@ struct TrainOptions {
   std::string monitor = "auto";
   double reject_keep = 0.95;  ///< the share of correct validation answers above the reject threshold
 
-  ParallelOptions parallel;
+  ParallelOptions parallel;  ///< of several processes
 
   std::string project = "auto";  ///< default_project() of the task
   std::string name = "train";    ///< of the run's folder

@@ -81,10 +81,10 @@ TrainResult described(PreparedRun prepared, const fs::path& folder, const TrainC
   return run.result();
 }
 
-/// A rank other than the first: what it writes goes into a folder that nobody keeps. `resumed`: the run's folder.
-TrainResult follow(PreparedRun prepared, const TrainControl& control, const fs::path& resumed = {}) {
+/// A rank other than the first: what it writes goes into a folder that nobody keeps. `folder`: the run's.
+TrainResult follow(PreparedRun prepared, const TrainControl& control, const fs::path& folder, bool resumed) {
   const auto place = temporary_folder();
-  return Run(std::move(prepared), resumed.empty() ? *place : resumed, *place, control, !resumed.empty()).go();
+  return Run(std::move(prepared), folder, *place, control, resumed).go();
 }
 
 /// Throws on all ranks where one has other options, data or kernels.
@@ -131,8 +131,9 @@ TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::op
     RunLock(folder, false);
     return described(std::move(prepared), folder, watched, false);
   }
-  if (!control.job.writes()) return follow(std::move(prepared), watched);
-  const fs::path folder = make_run_folder(resolved.project, resolved.name, resolved.exist_ok);
+  if (!control.job.writes()) return follow(std::move(prepared), watched, control.job.of_first(""), false);
+  const fs::path folder = control.job.of_first(
+      make_run_folder(resolved.project, resolved.name, resolved.exist_ok).string());
   check_data_apart(resolved.data, folder);
   check_no_folders(folder);
   const RunLock lock(folder);
@@ -225,7 +226,7 @@ struct StoppedRun {
       return result;
     }
     check_alike(prepared, control.job);
-    if (!control.job.writes()) return follow(std::move(prepared), watched, folder);
+    if (!control.job.writes()) return follow(std::move(prepared), watched, folder, true);
     watched.console->log_into(folder / "log.txt");
     return Run(std::move(prepared), folder, folder, watched, true).go();
   }

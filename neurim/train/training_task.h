@@ -13,7 +13,8 @@ namespace neurim {
 
 /// A part of the samples of a batch: those at index, index + count, index + 2 count, …
 struct Part {
-  std::int64_t index = 0, count = 1;
+  std::int64_t index = 0;  ///< which part
+  std::int64_t count = 1;  ///< of how many
   /// How many of so many samples it has.
   std::int64_t size(std::int64_t samples) const { return (samples - index + count - 1) / count; }
 };

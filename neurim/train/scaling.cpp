@@ -1,0 +1,71 @@
+#include "neurim/train/scaling.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "neurim/base/text.h"
+#include "neurim/hardware/machine.h"
+
+namespace neurim {
+
+double ScalingReport::samples_per_second() const { return seconds > 0 ? samples / seconds : 0; }
+
+double ScalingReport::share_of_communication() const {
+  const double all = std::accumulate(communication.begin(), communication.end(), 0.0);
+  const double whole = all + std::accumulate(computing.begin(), computing.end(), 0.0);
+  return whole > 0 ? all / whole : 0;
+}
+
+std::size_t ScalingReport::slowest() const {
+  return static_cast<std::size_t>(std::max_element(computing.begin(), computing.end()) - computing.begin());
+}
+
+double ScalingReport::imbalance() const {
+  std::vector<double> sorted = computing;
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t middle = sorted.size() / 2;
+  const double median = sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  return median > 0 ? sorted.back() / median : 1;
+}
+
+std::string ScalingReport::line() const {
+  constexpr double kUneven = 1.1;
+  std::string line = text(computing.size(), " processes: ", fixed(samples_per_second(), 0), " samples a second, ",
+                          fixed(100 * share_of_communication(), 0), " % of the time for sums and waiting (efficiency ",
+                          fixed(100 * efficiency(), 0), " %)");
+  if (imbalance() > kUneven)
+    line += text("; rank ", slowest(), " (", hosts[slowest()], ") computes ", fixed(imbalance(), 2),
+                 " times as long as the median");
+  return line;
+}
+
+JsonObject ScalingReport::event() const {
+  return {{"event", "scaling"},
+          {"processes", static_cast<std::int64_t>(computing.size())},
+          {"samples_per_second", samples_per_second()},
+          {"seconds", seconds},
+          {"efficiency", efficiency()},
+          {"communication", share_of_communication()},
+          {"slowest_rank", static_cast<std::int64_t>(slowest())},
+          {"imbalance", imbalance()},
+          {"computing_seconds", computing},
+          {"communication_seconds", communication},
+          {"hosts", hosts}};
+}
+
+ScalingReport scaling_of(const Job& job, double seconds, double communication, double samples) {
+  ScalingReport scaling{.samples = samples};
+  const std::vector<std::string> all = job.group().all_gather(text(seconds, ' ', communication, ' ', host_name()));
+  for (const std::string& rank : all) {
+    const std::vector<std::string> words = split(rank, ' ');
+    const double whole = std::stod(words.at(0)), spoken = std::min(std::stod(words.at(1)), whole);
+    scaling.seconds = std::max(scaling.seconds, whole);
+    scaling.communication.push_back(spoken);
+    scaling.computing.push_back(whole - spoken);
+    scaling.hosts.push_back(words.at(2));
+  }
+  return scaling;
+}
+
+}  // namespace neurim
