@@ -98,6 +98,12 @@ class Distributed(TrainedRun):
         run = neurim(*words, "device=cpu,cpu", "name=bits_threads")
         self.assertEqual(run.returncode, 0, run)
         self.same("bits1", "bits_threads", exactly=True)
+        for name in ("bits1", "bits_threads"):
+            run = neurim("resume", self.root / "runs" / name, "epochs=3")
+            self.assertEqual(run.returncode, 0, run)
+        self.assertIn("2 processes", run.stdout)
+        self.same("bits1", "bits_threads", exactly=True)
+        self.assertEqual(neurim("val", f"model={self.root}/runs/bits_threads").returncode, 0)
 
     def test_ways_to_share(self):
         """What is not the bits of a plain job says what else it is."""
@@ -127,7 +133,8 @@ class Distributed(TrainedRun):
         self.same("two", "normed", exactly=False)  # it has no batch norm
         for more, said in ((["sync=maybe"], "known are bsp, ssp:S"), (["zero=3"], "it is 0, 1 or 2"), (["compress=i8"], "known are none, bf16, f16"),
                            (["sync=ssp:2", "zero=1"], "leave zero out"), (["sync=local:3", "deterministic=true"], "it is bsp"),
-                           (["sync_bn=true", "deterministic=true"], "leave one of them out")):
+                           (["sync_bn=true", "deterministic=true"], "leave one of them out"), (["sync=ssp:1", "compress=bf16"], "leave compress out"),
+                           (["deterministic=true", "pipeline=2"], "leave one of them out"), (["microbatches=8"], "microbatches is 8")):
             one = neurim(*self.words, *more)
             self.assertEqual(one.returncode, 2, one)
             self.assertIn(said, one.stderr)
@@ -167,6 +174,24 @@ class Distributed(TrainedRun):
             run = neurim(*start, *words, f"name={name}")
             self.assertEqual(run.returncode, 0, run)
         self.same("rest1", "rest4", exactly=False)
+        ways = {"zero1": ["zero=1"], "zero2": ["zero=2", "grad_accum_steps=2"], "ssp": ["sync=ssp:2", "grad_accum_steps=2"], "local": ["sync=local:2"],
+                "stages": ["pipeline=2", "microbatches=2"], "team": ["tensor=2"], "normed": ["sync_bn=true"], "bits": ["deterministic=true"]}
+        for name, more in ways.items():
+            run = neurim("launch", "np=4", "--", *words, f"name=rest_{name}", *more)
+            self.assertEqual((run.returncode, run.stderr), (0, ""), run)
+            self.assertIn("(15 images)", run.stdout)
+            self.assertNotIn("nan", run.stdout)
+            if name in ("zero1", "stages", "team"):
+                self.same("rest1", f"rest_{name}", exactly=False)
+            run = neurim("launch", "np=2" if name in ("stages", "team") else "np=1", "--", "resume", self.root / "runs" / f"rest_{name}", "epochs=3")
+            self.assertEqual(run.returncode, 0, run)
+
+    def test_what_accumulates_is_whole_with_bounded_staleness(self):
+        words = [word for word in self.words if not word.startswith("batch")] + ["batch=8", "opt=sgd", "lr=0.01", "grad_accum_steps=3"]
+        for name, more in (("sums", []), ("sums0", ["sync=ssp:0"])):
+            run = neurim("launch", "np=2", "--", *words, f"name={name}", *more)
+            self.assertEqual(run.returncode, 0, run)
+        self.same("sums", "sums0", exactly=True)
 
     def test_a_series_in_two_processes(self):
         table = self.root / "series.csv"
@@ -203,6 +228,15 @@ class Distributed(TrainedRun):
             self.assertEqual(operations[0], "number,operation,bytes,begin,seconds,state")
             self.assertTrue(operations[-1].endswith("failed"), operations[-1])
             self.assertLessEqual(len(operations), 257)
+
+    def test_a_lost_process_of_a_team_is_named(self):
+        words = [word for word in self.words if not word.startswith("epochs")] + ["epochs=5000"]
+        for name, more in (("team", ["tensor=2"]), ("stages", ["pipeline=2"]), ("stale", ["sync=ssp:2"])):
+            code, said, _, _ = self.lost("np=2", "--", *words, f"name=lost_{name}", "--json", *more, after='"event":"epoch"')
+            self.assertEqual(code, 1, said)
+            self.assertRegex(said, r"rank 0 \(.*\): operation \d+ \(.*\): rank 1 \(.*\): the connection is lost: .*, at step \d+")
+            operations = (self.root / "runs" / f"lost_{name}" / "operations-0.csv").read_text().splitlines()
+            self.assertIn("failed", {line.split(",")[-1] for line in operations[1:]})
 
     def test_a_restart_loses_nothing(self):
         words = [word for word in self.words if not word.startswith("epochs")] + ["epochs=150", "plots=false"]

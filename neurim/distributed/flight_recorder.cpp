@@ -1,5 +1,6 @@
 #include "neurim/distributed/flight_recorder.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "neurim/base/json.h"
@@ -22,17 +23,20 @@ FlightRecorder::FlightRecorder(int rank) {
   timeline_ << '[' << kEnd << std::flush;
 }
 
-void FlightRecorder::begin(const Operation& operation) {
+std::uint64_t FlightRecorder::begin(const Operation& operation) {
   const std::lock_guard lock(mutex_);
   if (last_.size() == kEntries) last_.pop_front();
-  last_.push_back({.operation = operation, .begin = now()});
+  last_.push_back({.operation = operation, .begin = now(), .number = ++begun_});
+  return begun_;
 }
 
-void FlightRecorder::end(bool failed) {
+void FlightRecorder::end(std::uint64_t number, bool failed) {
   const std::lock_guard lock(mutex_);
-  Entry& entry = last_.back();
+  const auto found = std::find_if(last_.begin(), last_.end(), [&](const Entry& one) { return one.number == number; });
+  if (found == last_.end()) return;  // many others have ended since
+  Entry& entry = *found;
   entry.seconds = now() - entry.begin;
-  seconds_ += entry.seconds;
+  if (std::this_thread::get_id() == thread_) seconds_ += entry.seconds;
   entry.state = failed ? "failed" : "done";
   if (!timeline_.is_open()) return;
   const JsonObject sizes{{"bytes", static_cast<std::int64_t>(entry.operation.bytes)}};
@@ -66,9 +70,12 @@ std::string FlightRecorder::csv() const {
 
 std::string FlightRecorder::under_way(double& seconds) const {
   const std::lock_guard lock(mutex_);
-  if (last_.empty() || std::string_view(last_.back().state) != "under way") return "";
-  seconds = now() - last_.back().begin;
-  return text(last_.back().operation.name, " of ", last_.back().operation.bytes, " bytes");
+  for (const Entry& entry : last_) {
+    if (std::string_view(entry.state) != "under way") continue;
+    seconds = now() - entry.begin;
+    return text(entry.operation.name, " of ", entry.operation.bytes, " bytes");
+  }
+  return "";
 }
 
 }  // namespace neurim

@@ -28,6 +28,7 @@ class JoinableGroup final : public ProcessGroup {
   void receive(std::span<std::byte> bytes, int from) override { group_->receive(bytes, from); }
   std::shared_ptr<ProcessGroup> duplicate() override;
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override;
+  void abandon(const std::string& why) override { group_->abandon(why); }
   std::string last_operations() const override { return group_->last_operations(); }
 
  private:

@@ -81,13 +81,13 @@ void check_sent(DType sent) {
 template <class Steps>
 void MessageGroup::run_numbered(Operation operation, const Steps& steps) {
   if (failed_) fail(Fault::failure, wire_->named(rank()), ": ", operation.name, " after the group has failed");
-  recorder_.begin(operation);
+  const std::uint64_t number = recorder_->begin(operation);
   try {
     steps(operation, std::chrono::steady_clock::now() + timeout_);
-    recorder_.end(false);
+    recorder_->end(number, false);
   } catch (const Error& error) {
     failed_ = true;
-    recorder_.end(true);
+    recorder_->end(number, true);
     wire_->give_up(error.what());
     fail(Fault::failure, wire_->named(rank()), ": operation ", operation.number, " (", operation.name, " of ",
          operation.bytes, " bytes): ", error.what());
@@ -240,14 +240,14 @@ void MessageGroup::broadcast(std::span<std::byte> bytes, int root) {
 
 std::shared_ptr<ProcessGroup> MessageGroup::duplicate() {
   const std::string said = all_gather(rank() == 0 ? wire_->invitation() : "")[0];
-  return std::make_shared<MessageGroup>(wire_->duplicate(said), backend_, timeout_);
+  return std::make_shared<MessageGroup>(wire_->duplicate(said), backend_, timeout_, recorder_);
 }
 
 std::shared_ptr<ProcessGroup> MessageGroup::subgroup(const std::vector<int>& ranks) {
   const std::string said = all_gather(rank() == 0 ? wire_->invitation() : "")[0];
   std::unique_ptr<Wire> wire = wire_->duplicate(said);
   if (ranks.size() == 1) return self_group();
-  return std::make_shared<MessageGroup>(sub_wire(std::move(wire), ranks), backend_, timeout_);
+  return std::make_shared<MessageGroup>(sub_wire(std::move(wire), ranks), backend_, timeout_, recorder_);
 }
 
 void MessageGroup::send(std::span<const std::byte> bytes, int to) {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <map>
 
+#include "neurim/base/text.h"
 #include "neurim/distributed/flight_recorder.h"
 #include "neurim/distributed/process_group.h"
 #include "neurim/distributed/wire.h"
@@ -14,9 +15,14 @@ namespace neurim {
 /// of workstations", JPDC'09). Short ones are sent whole.
 class MessageGroup final : public ProcessGroup {
  public:
-  /// `backend` is its name; operations that take longer than `timeout` fail.
-  MessageGroup(std::unique_ptr<Wire> wire, std::string backend, std::chrono::milliseconds timeout)
-      : wire_(std::move(wire)), backend_(std::move(backend)), timeout_(timeout), recorder_(wire_->rank()) {}
+  /// `backend` is its name; operations that take longer than `timeout` fail. `recorder`: of the group that this one is
+  /// a duplicate or a part of.
+  MessageGroup(std::unique_ptr<Wire> wire, std::string backend, std::chrono::milliseconds timeout,
+               std::shared_ptr<FlightRecorder> recorder = {})
+      : wire_(std::move(wire)),
+        backend_(std::move(backend)),
+        timeout_(timeout),
+        recorder_(recorder ? std::move(recorder) : std::make_shared<FlightRecorder>(wire_->rank())) {}
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
@@ -30,11 +36,12 @@ class MessageGroup final : public ProcessGroup {
   std::vector<std::string> all_to_all(const std::vector<std::string>& bytes) override;
   void send(std::span<const std::byte> bytes, int to) override;
   void receive(std::span<std::byte> bytes, int from) override;
+  void abandon(const std::string& why) override { wire_->give_up(text(wire_->named(rank()), ": ", why)); }
   std::shared_ptr<ProcessGroup> duplicate() override;
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override;
-  std::string last_operations() const override { return recorder_.csv(); }
-  double seconds_in_operations() const override { return recorder_.seconds(); }
-  std::string under_way(double& seconds) const override { return recorder_.under_way(seconds); }
+  std::string last_operations() const override { return recorder_->csv(); }
+  double seconds_in_operations() const override { return recorder_->seconds(); }
+  std::string under_way(double& seconds) const override { return recorder_->under_way(seconds); }
 
  private:
   /// Runs the steps of an operation of all ranks; what goes wrong is told to the others.
@@ -59,7 +66,7 @@ class MessageGroup final : public ProcessGroup {
   const std::unique_ptr<Wire> wire_;
   const std::string backend_;
   const std::chrono::milliseconds timeout_;
-  FlightRecorder recorder_;
+  const std::shared_ptr<FlightRecorder> recorder_;
   std::uint64_t operations_ = 0;
   std::map<int, std::uint64_t> sent_, received_;  // messages to and from each rank
   std::atomic<bool> failed_{false};

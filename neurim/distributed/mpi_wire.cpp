@@ -67,8 +67,9 @@ Handles<void*> open_mpi_handles(const Library& library) {
 Handles<int> mpich_handles() { return {0x44000000, 0x4c00010d, 0x54000001, reinterpret_cast<void*>(std::intptr_t{1})}; }
 
 std::atomic<int (*)()> finalize{nullptr};  // at the end of the process, unless ranks were lost
-void finalize_at_exit() {
-  if (int (*const end)() = finalize.load()) end();
+void finalize_at_exit(int status, void* /*unused*/) {
+  int (*const end)() = finalize.load();
+  if (end && status == 0) end();  // else the launcher ends the others, who would wait for us
 }
 
 template <class Handle>
@@ -85,14 +86,21 @@ class MpiWire final : public Wire {
     };
     int provided = 0;
     constexpr int kMultiple = 3;  // MPI_THREAD_MULTIPLE: of both families
-    call("MPI_Init_thread", static_cast<int*>(nullptr), static_cast<char***>(nullptr), kMultiple, &provided);
+    int begun = 0;
+    call("MPI_Initialized", &begun);
+    if (begun != 0)
+      call("MPI_Query_thread", &provided);
+    else
+      call("MPI_Init_thread", static_cast<int*>(nullptr), static_cast<char***>(nullptr), kMultiple, &provided);
     many_threads_ = provided >= kMultiple;
     load(duplicate_, "MPI_Comm_dup");
     call("MPI_Comm_set_errhandler", handles_.world, handles_.errors_return);
     call("MPI_Comm_rank", handles_.world, &rank_);
     call("MPI_Comm_size", handles_.world, &size_);
-    finalize = reinterpret_cast<int (*)()>(library.symbol("MPI_Finalize"));
-    std::atexit(finalize_at_exit);
+    if (begun == 0) {
+      finalize = reinterpret_cast<int (*)()>(library.symbol("MPI_Finalize"));
+      ::on_exit(finalize_at_exit, nullptr);
+    }
     if (rank_ != place.rank || size_ != place.size)
       fail(Fault::failure, "the launcher says rank ", place.rank, " of ", place.size, " (", place.launcher,
            ") and MPI says ", rank_, " of ", size_,

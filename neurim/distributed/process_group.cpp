@@ -1,5 +1,7 @@
 #include "neurim/distributed/process_group.h"
 
+#include <atomic>
+
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
 #include "neurim/distributed/key_store.h"
@@ -58,7 +60,8 @@ namespace {
 /// The address that rank 0 leaves in the key store: a free port of its machine.
 std::string address_by_store(const Place& place, Deadline until) {
   const KeyStore store(place.store);
-  const std::string key = "address";
+  static std::atomic<int> jobs{0};  // of this process: each has an address of its own
+  const std::string key = text("address", ++jobs);
   if (place.rank > 0) return store.get(key, until);
   const std::string address = text(store.local_host(until), ':', Listener("", "0").port());
   store.put(key, address, until);

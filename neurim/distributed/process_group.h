@@ -58,6 +58,8 @@ class ProcessGroup {
   virtual void send(std::span<const std::byte> bytes, int to) = 0;
   /// What the other rank sends to this one.
   virtual void receive(std::span<std::byte> bytes, int from) = 0;
+  /// Tells all others why this rank ends, so that they need not wait for it.
+  virtual void abandon(const std::string& /*why*/) {}
   /// The same ranks as another group, whose operations go beside those of this one, in another thread. An operation of
   /// all ranks.
   virtual std::shared_ptr<ProcessGroup> duplicate() = 0;

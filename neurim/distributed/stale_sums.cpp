@@ -15,7 +15,9 @@ std::optional<std::vector<float>> StaleSums::take(bool all) {
   if (sums_.empty()) return {};
   const bool due = all || clock_ - taken_ > bound_;
   if (!due && !sums_.front().work.done()) return {};
+  const auto begin = std::chrono::steady_clock::now();
   sums_.front().work.wait();
+  waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::vector<float> values = std::move(*sums_.front().values);
   sums_.pop_front();
   ++taken_;

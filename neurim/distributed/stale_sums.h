@@ -19,6 +19,7 @@ class StaleSums {
 
   std::int64_t clock() const { return clock_; }  ///< puts of this rank
   std::int64_t taken() const { return taken_; }  ///< clocks whose sums this rank has taken
+  double waited() const { return waited_; }      ///< seconds for sums that were due
   std::int64_t bound() const { return bound_; }  ///< of their difference where a rank goes on
 
   /// Gives this rank's numbers for its clock, which ticks. All ranks give equally many. What is due is taken before.
@@ -34,6 +35,7 @@ class StaleSums {
   };
   const std::int64_t bound_;
   std::int64_t clock_ = 0, taken_ = 0;
+  double waited_ = 0;
   std::deque<OnItsWay> sums_;
   AsyncGroup group_;  // last: its thread writes into the sums
 };

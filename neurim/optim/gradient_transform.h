@@ -47,8 +47,9 @@ class AccumulateGradients final : public GradientTransform {
   /// Whether what is recorded from now on only adds up, and to which part's sums. The step is the last part's.
   void hold(bool holds, std::size_t part);
   void keep(const std::vector<bool>& kept);  ///< sums of these weights alone; see Optimizer::keep
-  void restore();                            ///< those of the others too, which are zeros again
-  void forget();                             ///< what was added up since the last step
+  bool has(std::size_t weight) const { return static_cast<bool>(sums_[0][weight]); }  ///< whether its sums are kept
+  void restore();  ///< those of the others too, which are zeros again
+  void forget();   ///< what was added up since the last step
   /// What the first part has added up since the last step, of f32 weights one after the other, and last the samples.
   std::vector<float> sums() const;
   void set_sums(std::span<const float> sums);  ///< as sums() gives them

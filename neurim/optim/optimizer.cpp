@@ -86,8 +86,10 @@ void Optimizer::minimize(const Tensor& loss, double samples) {
 
 void Optimizer::follow() {
   Gradients none;
-  for (const Weight& slot : slots_)
-    none.all.push_back(slot.kept ? broadcast_to(scalar_like(slot.weight, 0), slot.weight.shape()) : Tensor());
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    const bool elsewhere = accumulate_ && !accumulate_->has(i);
+    none.all.push_back(elsewhere ? Tensor() : broadcast_to(scalar_like(weights_[i], 0), weights_[i].shape()));
+  }
   go_through_chain(std::move(none), 0);
 }
 

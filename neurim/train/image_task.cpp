@@ -237,14 +237,16 @@ void ImageTask::mix(const Plan& plan, std::int64_t step) {
   plan.inputs()[3].write(&lambda);
 }
 
+Types ImageTask::types(std::int64_t samples) const {
+  const std::int64_t channels = preprocess_.channels, height = train_size_.height, width = train_size_.width;
+  if (multi_label()) return multi_label_types(samples, channels, height, width, std::ssize(dataset_.class_names()));
+  return batch_types(samples, channels, height, width, mixes());
+}
+
 Plan ImageTask::run(Compiled& plans, std::int64_t step, const Part& part) {
   take(part);
-  const bool mixed = options_.mixup > 0 || options_.cutmix > 0;
-  const Plan& plan = plans.plan_for(
-      multi_label() ? multi_label_types(part_.size, preprocess_.channels, train_size_.height, train_size_.width,
-                                        std::ssize(dataset_.class_names()))
-                    : batch_types(part_.size, preprocess_.channels, train_size_.height, train_size_.width, mixed));
-  if (mixed) mix(plan, step);
+  const Plan& plan = plans.plan_for(types(part_.size));
+  if (mixes()) mix(plan, step);
   run_batch(plan, part_);
   return plan;
 }

@@ -27,6 +27,7 @@ class ImageTask final : public TrainingTask {
   void start(std::uint32_t epoch, std::int64_t first_batch) override { loader_->start(epoch, first_batch); }
   bool next() override { return loader_->next(batch_); }
   std::int64_t batch_size() const override { return batch_.size; }
+  Types types(std::int64_t samples) const override;
   Plan run(Compiled& plans, std::int64_t step, const Part& part) override;
   std::int64_t validation_samples() const override { return dataset_.size(Split::val); }
   bool validate(const Watch& watch, ModelConfig& config) override;
@@ -36,6 +37,7 @@ class ImageTask final : public TrainingTask {
 
  private:
   bool multi_label() const { return dataset_.multi_label(); }
+  bool mixes() const { return options_.mixup > 0 || options_.cutmix > 0; }
   void take(const Part& part);
   void mix(const Plan& plan, std::int64_t step);
   void check_bad() const;

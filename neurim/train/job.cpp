@@ -20,7 +20,7 @@ Job Job::in_teams(const char* option, int ranks) const {
   if (ranks == 1) return job;
   require(size() % ranks == 0, option, " is ", ranks, ", and there ", size() == 1 ? "is " : "are ", size(),
           size() == 1 ? " process" : " processes", ", in which there is no whole number of teams; start ", ranks,
-          ": neurim launch np=", ranks, " -- train …");
+          " of them, or a multiple: neurim launch np=", ranks, " -- …");
   job.team_ = ranks;
   std::vector<int> team, same_place;
   for (int rank = group_->rank() / ranks * ranks; std::ssize(team) < ranks; ++rank) team.push_back(rank);
@@ -65,14 +65,15 @@ void Job::broadcast(const Model& model) const {
   }
 }
 
-void Job::average(const Tensors& tensors) const {
+void Job::average(const Tensors& tensors, ProcessGroup& group) {
+  if (group.size() == 1 || tensors.empty()) return;
   std::vector<float> all;
   for (const Tensor& tensor : tensors) {
     const std::vector<float> values = tensor.values<float>();
     all.insert(all.end(), values.begin(), values.end());
   }
-  group_->all_reduce(all);
-  for (float& value : all) value /= static_cast<float>(size());
+  group.all_reduce(all);
+  for (float& value : all) value /= static_cast<float>(group.size());
   const float* at = all.data();
   for (const Tensor& tensor : tensors) {
     tensor.write(at);
@@ -84,7 +85,7 @@ void Job::average(Optimizer& optimizer) const {
   Tensors all = optimizer.weights();
   for (const Parameter& state : named_parameters(optimizer))
     if (state.tensor.dtype() == DType::f32) all.push_back(state.tensor);
-  if (!alone()) average(all);
+  average(all, *group_);
 }
 
 void Job::keep_own(Optimizer& optimizer, const std::vector<int>& owners) const {
@@ -112,7 +113,7 @@ void Job::average_states(const Model& model) const {
   Tensors states;
   for (const Parameter& parameter : named_parameters(model))
     if (parameter.role == Role::state && parameter.tensor.dtype() == DType::f32) states.push_back(parameter.tensor);
-  if (!alone() && !states.empty()) average(states);
+  average(states, *group_);
 }
 
 }  // namespace neurim

@@ -42,6 +42,8 @@ class Job {
   std::string of_first(const std::string& text) const;
   /// All tensors of the model become those of rank 0.
   void broadcast(const Model& model) const;
+  /// f32 tensors become their means over the ranks of a group.
+  static void average(const Tensors& tensors, ProcessGroup& group);
   /// The weights and the state of the optimizer become their means over the ranks.
   void average(Optimizer& optimizer) const;
   /// Of a sharded optimizer: drops the state of weights that other ranks own; `owners` of each weight.
@@ -52,8 +54,6 @@ class Job {
   void average_states(const Model& model) const;
 
  private:
-  void average(const Tensors& tensors) const;
-
   std::shared_ptr<ProcessGroup> group_;
   std::int64_t number_ = 0;
   int team_ = 1;  // ranks of one

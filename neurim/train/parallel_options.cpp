@@ -86,6 +86,10 @@ void ParallelOptions::check(bool deterministic, DType compute_dtype) const {
   require(!deterministic || !sync_bn,
           "sync_bn is true, and with deterministic=true batches are taken in parts, whose statistics are their own; "
           "leave one of them out");
+  require(together || sent() == DType::f32, "compress is ", compress, ", and what goes with sync=", sync,
+          " is f32; leave compress out");
+  require(!deterministic || (pipeline == 1 && tensor == 1), "deterministic is true, and ",
+          pipeline > 1 ? "a pipeline" : "a team", " takes batches in parts of its own; leave one of them out");
   require(together || compute_dtype != DType::f16, "sync is ", sync,
           ", and with precision=fp16 processes have to scale their losses alike: give precision=bf16");
   require(tensor == 1 || compute_dtype == DType::f32, "tensor is ", tensor,

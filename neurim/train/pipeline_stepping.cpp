@@ -4,10 +4,12 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "neurim/base/error.h"
 #include "neurim/compile/stages.h"
 #include "neurim/distributed/async_group.h"
+#include "neurim/distributed/group_kernel.h"
 #include "neurim/graph/trace.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/common/rules.h"
@@ -60,6 +62,8 @@ class PipelineStepping final : public Stepping {
             },
             of.plans) {
     if (!of.job.writes()) of.optimizer.accumulated()->forget();  // rank 0 has what a resumed run had
+    const std::int64_t parts = of.options.parallel.microbatches;
+    choose_stages(whole(of.task.types(std::max<std::int64_t>(2, share_of_batch(of.options, of.job) / parts))));
   }
 
   std::vector<StepSums> run(const StepRequest& request) override {
@@ -67,6 +71,7 @@ class PipelineStepping final : public Stepping {
     between_steps_ = !request.steps;
     of_.optimizer.set_lr(request.lr);
     own_ = {.stop = request.stop};
+    for (const std::string& line : std::exchange(lines_, {})) of_.tell(line);
     begin_batch();
     const std::int64_t count = std::ssize(parts_);
     const bool at_once = of_.options.parallel.schedule == "gpipe";
@@ -75,23 +80,24 @@ class PipelineStepping final : public Stepping {
       if (next < count && !is_last()) forward(next);
       if (next >= ahead) backward(next - ahead);
     }
+    const auto begin = std::chrono::steady_clock::now();
     for (const AsyncGroup::Work& work : works_) work.wait();
+    waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     works_.clear();
     if (request.steps) run_step();
     return {summed(own_, of_.job)};
   }
   std::vector<StepSums> finish() override {
-    if (!owners_.empty()) share();
+    share();
     return {};
   }
   bool can_stop() const override { return !between_steps_; }
+  double waited() const override { return waited_; }
   void gather_state() override {
-    if (owners_.empty()) return;
     of_.job.collect(of_.optimizer, owners_);
     of_.optimizer.accumulated()->restore();
   }
   void spread_state() override {
-    if (owners_.empty()) return;
     of_.job.keep_own(of_.optimizer, owners_);
     std::vector<bool> kept;
     for (const int owner : owners_) kept.push_back(owner == stage_);
@@ -193,21 +199,23 @@ class PipelineStepping final : public Stepping {
     guarded_step(of_.job, step_, [&] { plan.run({}, plan.outputs()); });
   }
 
+  /// The network with its loss for inputs of these types.
+  Graph whole(const Types& types) const {
+    of_.optimizer.only_forward(true);
+    Trace trace({.training = true, .device = of_.plans.device, .random = of_.random});
+    Tensors in;
+    for (const Type& type : types) in.push_back(trace.input(type));
+    Graph graph = trace.finish(of_.task.step(of_.optimizer)(in));
+    of_.optimizer.only_forward(false);
+    return graph;
+  }
+
   Plans& plans_for(const Tensors& inputs, std::int64_t samples) {
     const auto known = plans_.find(samples);
     if (known != plans_.end()) return known->second;
     Types types;
     for (const Tensor& input : inputs) types.push_back(input.type());
-    of_.optimizer.only_forward(true);
-    Graph whole;
-    {
-      Trace trace({.training = true, .device = of_.plans.device, .random = of_.random});
-      Tensors in;
-      for (const Type& type : types) in.push_back(trace.input(type));
-      whole = trace.finish(of_.task.step(of_.optimizer)(in));
-    }
-    of_.optimizer.only_forward(false);
-    if (ends_.empty()) choose_stages(whole);
+    const Graph whole = this->whole(types);
     require(whole.nodes.size() == ends_.back(), "pipeline: a micro-batch of ", samples,
             " samples makes another network than the first; give batch as a multiple of microbatches");
     const Stage stage = cut(whole, ends_, std::vector<double>(whole.nodes.size()))[static_cast<std::size_t>(stage_)];
@@ -261,7 +269,9 @@ class PipelineStepping final : public Stepping {
   void choose_stages(const Graph& whole) {
     std::string said;
     std::vector<double> costs;
-    if (of_.job.writes()) said = nlohmann::json(measured_costs(whole, of_.plans)).dump();
+    PlanOptions untuned = of_.plans;
+    untuned.tuning = {};  // the others wait
+    if (of_.job.writes()) said = nlohmann::json(measured_costs(whole, untuned)).dump();
     costs = nlohmann::json::parse(of_.job.of_first(said)).get<std::vector<double>>();
     ends_ = stage_ends(whole, costs, stages_);
     const std::vector<Stage> stages = cut(whole, ends_, costs);
@@ -276,12 +286,12 @@ class PipelineStepping final : public Stepping {
           if (own.value() == weights[i].value()) owners_[i] = static_cast<int>(s), numbers += weights[i].numel();
       for (const Tensor& state : stages[s].states)
         if (state.dtype() == DType::f32) states_.emplace_back(state, static_cast<int>(s));
-      of_.tell(text("  stage   ", s + 1, " of ", stages_, ": ", plural(std::ssize(stages[s].graph.nodes), "op"), ", ",
-                    fixed(100 * stages[s].cost / all, 0), " % of the time, ", thousands(numbers), " parameters",
-                    s + 1 < stages.size()
-                        ? text(", hands on ", fixed(static_cast<double>(stages[s].bytes_out) / (1 << 20), 2),
-                               " MiB of a micro-batch")
-                        : ""));
+      lines_.push_back(text(
+          "  stage   ", s + 1, " of ", stages_, ": ", plural(std::ssize(stages[s].graph.nodes), "op"), ", ",
+          fixed(100 * stages[s].cost / all, 0), " % of the time, ", thousands(numbers), " parameters",
+          s + 1 < stages.size() ? text(", hands on ", fixed(static_cast<double>(stages[s].bytes_out) / (1 << 20), 2),
+                                       " MiB of a micro-batch")
+                                : ""));
     }
     spread_state();
   }
@@ -296,6 +306,10 @@ class PipelineStepping final : public Stepping {
     };
     const Tensors& weights = of_.optimizer.weights();
     for (std::size_t i = 0; i < weights.size(); ++i) from_owner(weights[i], owners_[i]);
+    Tensors own_states;
+    for (const auto& [state, owner] : states_)
+      if (owner == stage_) own_states.push_back(state);
+    of_.job.average(own_states, group_of(of_.job.data_number()));
     for (const auto& [state, owner] : states_) from_owner(state, owner);
   }
 
@@ -306,13 +320,15 @@ class PipelineStepping final : public Stepping {
   AsyncGroup sends_;  // over messages_, while this thread receives from it
   Compiled step_plan_;
   std::vector<AsyncGroup::Work> works_;  // of this batch
-  std::vector<std::size_t> ends_;        // of the stages; empty: not chosen yet
+  std::vector<std::size_t> ends_;        // of the stages
   std::vector<int> owners_;              // the stage of each weight
   std::vector<std::pair<Tensor, int>> states_;
   std::map<std::int64_t, Plans> plans_;  // by the samples of a micro-batch
   std::vector<Part> parts_;
   std::vector<Kept> kept_;
   StepSums own_;
+  std::vector<std::string> lines_;  // on the stages, to be told
+  double waited_ = 0;
   std::int64_t step_ = 0;
   bool between_steps_ = false;
 };

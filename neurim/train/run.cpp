@@ -28,6 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kOperations = "operations-";  // the begin of a file's name
 constexpr const char* kTuningFile = "tuning.json";
 constexpr double kTimedSteps = 3, kTimedSeconds = 2;  // before the run's duration is estimated
 
@@ -123,7 +124,13 @@ Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainContr
   TrainOptions copy = options_;
   Options named;
   copy.visit(named);
+  if (!control_.devices.empty()) copy.device = control_.devices;
   make_folder(weights());
+  if (control_.job.writes() && resumed) {
+    std::error_code none;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder_, none))
+      if (entry.path().filename().string().rfind(kOperations, 0) == 0) fs::remove(entry.path(), none);
+  }
   if (control_.job.writes())
     for (const fs::path& written : {folder_, folder_ / "weights"}) remove_leftovers(written);
   config_.options = named.yaml();
@@ -282,12 +289,13 @@ void Run::report_scaling() {
 }
 
 bool Run::train_epoch() {
-  const double spoken = control_.job.group().seconds_in_operations(), seconds = progress_.seconds;
+  const auto in_operations = [&] { return control_.job.group().seconds_in_operations() + stepping_->waited(); };
+  const double spoken = in_operations(), seconds = progress_.seconds;
   const std::int64_t seen = progress_.seen;
   const bool done = train_batches();
   trained_seconds_ += progress_.seconds - seconds;
   trained_samples_ += static_cast<double>(progress_.seen - seen);
-  spoken_seconds_ += control_.job.group().seconds_in_operations() - spoken;
+  spoken_seconds_ += in_operations() - spoken;
   return done;
 }
 
@@ -525,6 +533,10 @@ TrainResult Run::go() {
     return train_epochs();
   } catch (const Error& error) {
     if (error.fault() == Fault::failure) leave_operations();
+    control_.job.group().abandon(error.what());
+    const std::string what = error.what();
+    const bool of_ranks = !control_.job.alone() && what.rfind("rank ", 0) == 0;  // it names who is lost
+    if (of_ranks && what.find(", at step ") == what.npos) fail(Fault::failure, what, ", at step ", progress_.step + 1);
     if (error.fault() != Fault::resource || !resumable()) throw;
     fail(Fault::resource, error.what(), "; with that mended, go on with: neurim resume ", folder_.string());
   }
@@ -536,7 +548,7 @@ void Run::leave_operations() const {
   std::error_code none;
   if (operations.empty() || !fs::is_directory(folder_, none)) return;
   try {
-    write_file(folder_ / text("operations-", control_.job.rank(), ".csv"), operations);
+    write_file(folder_ / text(kOperations, control_.job.rank(), ".csv"), operations);
   } catch (const Error&) {  // the first fault is the one to tell
   }
 }

@@ -98,11 +98,12 @@ class ForecastTask final : public SequenceTask {
   std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override {
     return forecast_training_step(model_, optimizer, std_of(model_, data_.target));
   }
+  Types types(std::int64_t samples) const override {
+    return {{DType::f64, {samples, config_.window, data_.series.width()}}, {DType::f64, {samples, config_.horizon}}};
+  }
   Plan run(Compiled& plans, std::int64_t /*step*/, const Part& part) override {
     data_.copy(Split::train, samples_of(part), steps_, following_);
-    const std::int64_t samples = part.size(batch_size());
-    const Plan& plan = plans.plan_for(
-        {{DType::f64, {samples, config_.window, data_.series.width()}}, {DType::f64, {samples, config_.horizon}}});
+    const Plan& plan = plans.plan_for(types(part.size(batch_size())));
     plan.inputs()[0].write(steps_.data());
     plan.inputs()[1].write(following_.data());
     plan.run(plan.inputs(), plan.outputs());
@@ -160,10 +161,13 @@ class LanguageTask final : public SequenceTask {
   std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override {
     return language_training_step(model_, optimizer);
   }
+  Types types(std::int64_t samples) const override {
+    const Type type{DType::i64, {samples, config_.window}};
+    return {type, type};
+  }
   Plan run(Compiled& plans, std::int64_t /*step*/, const Part& part) override {
     data_.copy(Split::train, samples_of(part), seen_, next_);
-    const Type type{DType::i64, {part.size(batch_size()), config_.window}};
-    const Plan& plan = plans.plan_for({type, type});
+    const Plan& plan = plans.plan_for(types(part.size(batch_size())));
     plan.inputs()[0].write(seen_.data());
     plan.inputs()[1].write(next_.data());
     plan.run(plan.inputs(), plan.outputs());

@@ -24,9 +24,11 @@ void guarded_step(const Job& job, std::int64_t step, const std::function<void()>
   try {
     call();
   } catch (const Error&) {
-    const std::string lost = job.alone() ? "" : group_failure(job.number());
-    if (lost.empty()) throw;
-    fail(Fault::failure, lost, ", at step ", step + 1);
+    for (const std::int64_t group : {job.number(), job.team_number(), job.data_number()}) {
+      const std::string lost = job.alone() ? "" : group_failure(group);
+      if (!lost.empty()) fail(Fault::failure, lost, ", at step ", step + 1);
+    }
+    throw;
   }
 }
 
@@ -145,8 +147,8 @@ class LocalStepping final : public PlannedStepping {
     own_.stop = own_.stop || request.stop;
     if (of_.task.batch_size() > 0)
       run_part(request.steps ? plan_ : holding_, {}, own_);
-    else if (request.steps)
-      run_follow();
+    else if (request.steps && of_.optimizer.accumulated()->sums().back() > 0)
+      run_follow();  // else there is nothing to step with
     since_ += request.steps;
     if (since_ == steps_) return finish();
     together_ = false;
@@ -180,8 +182,11 @@ class StaleStepping final : public PlannedStepping {
 
   std::vector<StepSums> run(const StepRequest& request) override {
     step_ = request.step;
+    const bool adds_up = of_.options.grad_accum_steps > 1;
+    const std::vector<float> so_far = adds_up ? of_.optimizer.accumulated()->sums() : std::vector<float>();
     std::vector<StepSums> known = take(false);
     read();
+    if (adds_up) of_.optimizer.accumulated()->set_sums(so_far);  // steps with other sums have overwritten them
     StepSums now{.stop = request.stop};
     if (of_.task.batch_size() > 0) run_part(holding_, {}, now);
     own_.loss += now.loss, own_.metric += now.metric, own_.stop = own_.stop || now.stop;
@@ -199,6 +204,7 @@ class StaleStepping final : public PlannedStepping {
   // A rank that has seen the wish to stop at some clock is at most `bound` clocks further, in one more step; all stop
   // there.
   bool can_stop() const override { return stop_at_ && sums_.clock() >= *stop_at_; }
+  double waited() const override { return sums_.waited(); }
   std::string reads() override { return join(of_.job.group().all_gather(std::exchange(reads_, "")), ""); }
 
  private:

@@ -53,6 +53,8 @@ class Stepping {
   /// Rank 0 has the optimizer's whole state between the two, to save it. All ranks call them.
   virtual void gather_state() {}
   virtual void spread_state() {}
+  /// Seconds that this thread has waited for what others do in the background.
+  virtual double waited() const { return 0; }
   /// With bounded staleness: what ranks have read since it was last asked for, a line each as in kReads. All ranks call
   /// it.
   virtual std::string reads() { return ""; }

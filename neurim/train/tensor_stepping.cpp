@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "neurim/base/error.h"
 #include "neurim/distributed/all_reduce.h"
@@ -57,11 +58,13 @@ class TensorStepping final : public Stepping {
               own_->follow();
               return {Tensor::scalar(0, DType::f32, of_.plans.device)};
             },
-            of.plans) {}
+            of.plans) {
+    spread(whole(of.task.types(2)));
+  }
 
   std::vector<StepSums> run(const StepRequest& request) override {
     between_steps_ = !request.steps;
-    if (!own_ && of_.task.batch_size() > 0) begin();
+    for (const std::string& line : std::exchange(lines_, {})) of_.tell(line);
     of_.optimizer.set_lr(request.lr);
     own_->set_lr(request.lr);
     StepSums own{.stop = request.stop};
@@ -85,7 +88,6 @@ class TensorStepping final : public Stepping {
   }
   bool can_stop() const override { return !between_steps_; }
   void gather_state() override {
-    if (!own_) return;
     of_.optimizer.all_buffers();
     const std::map<std::string, Tensor> whole = states(of_.optimizer);
     for (const auto& [name, own] : states(*own_)) {
@@ -93,9 +95,7 @@ class TensorStepping final : public Stepping {
       to.write(to.type() == own.type() ? raw(own).data() : joined(own).data());
     }
   }
-  void spread_state() override {
-    if (own_) of_.optimizer.keep(std::vector<bool>(of_.optimizer.weights().size()));
-  }
+  void spread_state() override { of_.optimizer.keep(std::vector<bool>(of_.optimizer.weights().size())); }
 
  private:
   static std::map<std::string, Tensor> states(Optimizer& optimizer) {
@@ -121,26 +121,22 @@ class TensorStepping final : public Stepping {
     return part;
   }
 
-  /// The network with its loss for inputs like these.
-  Graph whole(const Tensors& in) const {
+  /// The network with its loss for inputs of these types.
+  Graph whole(const Types& types) const {
     of_.optimizer.only_forward(true);
     Trace trace({.training = true, .device = of_.plans.device, .random = of_.random});
     Tensors inputs;
-    for (const Tensor& input : in) inputs.push_back(trace.input(input.type()));
+    for (const Type& type : types) inputs.push_back(trace.input(type));
     Graph graph = trace.finish(of_.task.step(of_.optimizer)(inputs));
     of_.optimizer.only_forward(false);
     return graph;
   }
 
-  /// Spreads the weights of the network that the loaded batch goes through.
-  void begin() {
-    Compiled loaded([](const Tensors& in) { return in; }, of_.plans);
-    spread(whole(of_.task.run(loaded, 0, {}).inputs()));
-  }
-
   /// Records a step of the team on a batch.
   Tensors step(const Tensors& in, bool holds) {
-    const Tensors out = call(with_parts(whole(in)), in);
+    Types types;
+    for (const Tensor& input : in) types.push_back(input.type());
+    const Tensors out = call(with_parts(whole(types)), in);
     own_->hold(holds);
     own_->minimize(out[0], static_cast<double>(std::int64_t{in[0].size(0)}));
     return out;
@@ -186,8 +182,8 @@ class TensorStepping final : public Stepping {
       state.write(from.type() == state.type() ? raw(from).data() : raw(part_of(from)).data());
     }
     spread_state();
-    of_.tell(text("  tensor  ", parts_.size(), " weights of ", thousands(spread_numbers),
-                  " numbers are spread over the ", ranks_, " processes of a team"));
+    lines_.push_back(text("  tensor  ", parts_.size(), " weights of ", thousands(spread_numbers),
+                          " numbers are spread over the ", ranks_, " processes of a team"));
   }
 
   /// The network in which this rank computes its parts.
@@ -216,7 +212,8 @@ class TensorStepping final : public Stepping {
   Compiled plan_, holding_, follow_;
   std::vector<std::pair<Tensor, Tensor>> parts_;  // the model's weights, and this rank's parts of them
   std::map<const Value*, Tensor> part_by_weight_;
-  std::unique_ptr<Optimizer> own_;  // of the parts, and of what is not spread; null before the first step
+  std::unique_ptr<Optimizer> own_;  // of the parts, and of what is not spread
+  std::vector<std::string> lines_;  // to be told
   bool between_steps_ = false;
 };
 

@@ -627,7 +627,7 @@ Preprocess training_preprocess_of(const TrainOptions& o) {
 }
 
 LoaderOptions loader_of(const TrainOptions& o, int rank, int ranks) {
-  return {.batch = static_cast<int>(*o.batch) / ranks,
+  return {.batch = std::max(1, static_cast<int>(*o.batch) / ranks),
           .workers = static_cast<int>(*o.workers),
           .seed = static_cast<std::uint64_t>(o.seed),
           .rank = rank,
@@ -707,7 +707,7 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters&
   std::unique_ptr<Optimizer> optimizer = unscaled_optimizer_of(o, parameters);
   const auto parts = static_cast<std::size_t>(job.parts(o.deterministic));
   const bool together = o.parallel.how().kind == Sync::Kind::together;
-  if (o.grad_accum_steps > 1 || o.deterministic || o.parallel.pipeline > 1 || (!together && !job.alone()))
+  if (o.grad_accum_steps > 1 || o.deterministic || o.parallel.pipeline > 1 || !together)
     optimizer->accumulate(parts, combine_order(parts));
   if (together && !job.alone()) {
     if (o.parallel.sync_bn) optimizer->sum_losses();

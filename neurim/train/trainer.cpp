@@ -16,6 +16,7 @@
 #include "neurim/train/onnx_checkpoint.h"
 #include "neurim/train/run.h"
 #include "neurim/train/run_folder.h"
+#include "neurim/train/run_summary.h"
 #include "neurim/train/sequence_task.h"
 
 namespace neurim {
@@ -241,11 +242,12 @@ TrainResult on_each(const std::string& devices, const TrainControl& control,
   require(control.job.alone(), "device is ", devices, ", and ", control.job.size(),
           " processes train already; give each one device");
   for (const std::string& device : list) device_named(device);  // throws
-  Console silent({.quiet = true});
   TrainResult result;
   as_local_ranks(static_cast<int>(list.size()), [&](const std::shared_ptr<ProcessGroup>& group) {
+    Console silent({.quiet = true});
     TrainControl own = control;
     own.job = Job(group);
+    own.devices = devices;
     if (!own.job.writes()) own.console = &silent, own.saved = {};
     const TrainResult mine = run(list[static_cast<std::size_t>(group->rank())], own);
     if (own.job.writes()) result = mine;
@@ -317,8 +319,11 @@ TrainResult train(Model model, const Dataset& dataset, const TrainOptions& given
 
 TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& asked,
                    const std::string& device) {
-  if (device.find(',') != std::string::npos)
-    return on_each(device, asked,
+  const std::map<std::string, std::string> before = options_of_run(run);
+  const auto had = before.find("device");
+  const std::string devices = !device.empty() || had == before.end() ? device : had->second;
+  if (asked.devices.empty() && devices.find(',') != std::string::npos)
+    return on_each(devices, asked,
                    [&](const std::string& one, const TrainControl& own) { return resume(run, epochs, own, one); });
   const StoppedRun stopped(run, epochs, asked, device);
   const TrainControl control = in_teams(asked, stopped.options);

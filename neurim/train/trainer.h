@@ -18,7 +18,8 @@ struct TrainControl {
   bool dry_run = false;
   /// Called with the run's folder whenever a state was saved from which it can be resumed.
   std::function<void(const fs::path& run)> saved = {};
-  Job job = {};  ///< this process and those that train with it
+  Job job = {};              ///< this process and those that train with it
+  std::string devices = {};  ///< those of all ranks that are threads of this process, as args.yaml keeps them
 };
 
 /// What train() did.
@@ -36,7 +37,7 @@ struct TrainResult {
 /// each of them: threads of this process, which share every batch.
 TrainResult train(const TrainOptions& options, const TrainControl& control = {});
 
-/// Trains the caller's model, from its present weights, on the caller's data set.
+/// Trains the caller's model, from its present weights, on the caller's data set; on one device.
 TrainResult train(Model model, const Dataset& dataset, const TrainOptions& options, const TrainControl& control = {});
 
 /// Resumes a run from its last saved state: on the same machine and with the same number of threads, all weights come

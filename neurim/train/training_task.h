@@ -43,6 +43,8 @@ class TrainingTask {
   virtual void start(std::uint32_t epoch, std::int64_t first_batch) = 0;  ///< begins an epoch at a batch
   virtual bool next() = 0;                      ///< loads the next batch; false at the end of the epoch
   virtual std::int64_t batch_size() const = 0;  ///< of the batch that is loaded; 0: all of it is other ranks'
+  /// The inputs of the function that step() gives, for a batch of so many samples.
+  virtual Types types(std::int64_t samples) const = 0;
   /// Runs step `step` of the run on a part of the loaded batch that has samples; the plan holds the results.
   virtual Plan run(Compiled& plans, std::int64_t step, const Part& part) = 0;
 

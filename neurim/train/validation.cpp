@@ -39,7 +39,7 @@ Validation::Validation(const Model& model, const Dataset& dataset, Split split, 
                                       .compute_dtype = compute_dtype,
                                       .device = device_named(options.device)}),
       job_(job),
-      batches_((dataset.size(split) + *options.batch - 1) / *options.batch) {}
+      batches_(loader_->batches()) {}
 
 std::optional<Evaluation> Validation::run(const Watch& watch, Predictions* predictions) {
   require(!dataset_.multi_label(), "validation: the samples have any number of classes; use run_multi_label");
