@@ -291,7 +291,6 @@ Tensor synchronize(const Handle& handle) {
 
 void broadcast_parameters(ModuleRef module, int root_rank) {
   for (const Parameter& parameter : named_parameters(module)) {
-    const std::string own = bytes_of(parameter.tensor);
     const Tensor of_root = broadcast(parameter.tensor, root_rank);
     if (rank() != root_rank) parameter.tensor.write(bytes_of(of_root).data());
   }

@@ -11,7 +11,13 @@
 namespace neurim::hvd {
 
 /// How tensors of several ranks become one.
-enum class ReduceOp : std::uint8_t { Average, Sum, Min, Max, Product };
+enum class ReduceOp : std::uint8_t {
+  Average,
+  Sum,
+  Min,
+  Max,
+  Product
+};  // NOLINT(readability-identifier-naming): Horovod's
 
 /// What numbers are rounded to on their way.
 struct Compression {
@@ -63,7 +69,7 @@ void broadcast_optimizer_state(Optimizer& optimizer, int root_rank = 0);
 /// The optimizer, whose steps have the gradients of all ranks from now on: their mean over all samples. To be called
 /// before steps are recorded. `backward_passes_per_step`: batches whose gradients are added up for a step, the last of
 /// which is the one that Optimizer::hold(false) records.
-template <class Optim>
+template <class Optim>  // NOLINTNEXTLINE(readability-identifier-naming): Horovod's
 std::unique_ptr<Optim> DistributedOptimizer(std::unique_ptr<Optim> optimizer, DType compression = Compression::none,
                                             int backward_passes_per_step = 1);
 /// What it does to the optimizer.

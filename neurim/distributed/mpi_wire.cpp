@@ -64,6 +64,7 @@ Handles<void*> open_mpi_handles(const Library& library) {
   return {library.symbol("ompi_mpi_comm_world"), library.symbol("ompi_mpi_byte"),
           library.symbol("ompi_mpi_errors_return"), nullptr};
 }
+// NOLINTNEXTLINE(performance-no-int-to-ptr): MPI_STATUS_IGNORE is this number there
 Handles<int> mpich_handles() { return {0x44000000, 0x4c00010d, 0x54000001, reinterpret_cast<void*>(std::intptr_t{1})}; }
 
 std::atomic<int (*)()> finalize{nullptr};  // at the end of the process, unless ranks were lost

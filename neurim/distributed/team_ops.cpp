@@ -66,7 +66,7 @@ Launch prepare_team_gather(KernelRequest& request) {
   for (int axis = 0; axis < shape.rank(); ++axis)
     (axis < op.axis ? prepared.outer : prepared.part) *= static_cast<std::size_t>(std::int64_t{shape[axis]});
   request.scratch = bytes(request.output(0).type);
-  return {.run = PreparedTeamGather::run, .self = std::make_shared<PreparedTeamGather>(std::move(prepared))};
+  return {.run = PreparedTeamGather::run, .self = std::make_shared<PreparedTeamGather>(prepared)};
 }
 
 }  // namespace

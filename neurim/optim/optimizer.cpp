@@ -8,6 +8,7 @@
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
+#include "neurim/ops/mul.h"
 #include "neurim/ops/where.h"
 
 namespace neurim {
