@@ -10,14 +10,10 @@
 
 namespace neurim::hvd {
 
+// NOLINTBEGIN(readability-identifier-naming): Horovod's names
 /// How tensors of several ranks become one.
-enum class ReduceOp : std::uint8_t {
-  Average,
-  Sum,
-  Min,
-  Max,
-  Product
-};  // NOLINT(readability-identifier-naming): Horovod's
+enum class ReduceOp : std::uint8_t { Average, Sum, Min, Max, Product };
+// NOLINTEND(readability-identifier-naming)
 
 /// What numbers are rounded to on their way.
 struct Compression {
