@@ -42,9 +42,11 @@ AsyncGroup::~AsyncGroup() {
 AsyncGroup::Work AsyncGroup::run(std::function<void(ProcessGroup&)> operation) {
   Work work;
   work.state_ = std::make_shared<Work::State>();
+  std::vector<Queued> ended;
   {
     const std::lock_guard lock(mutex_);
-    queue_.emplace_back(std::move(operation), work.state_);
+    queue_.push_back({std::move(operation), work.state_});
+    ended.swap(ended_);
   }
   changed_.notify_all();
   return work;
@@ -55,21 +57,23 @@ void AsyncGroup::work() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ends_ || !queue_.empty(); });
     if (ends_) {
-      for (const auto& [operation, state] : queue_) state->end(Error(Fault::failure, "the group has ended"));
+      for (const Queued& one : queue_) one.state->end(Error(Fault::failure, "the group has ended"));
       return;
     }
-    auto [operation, state] = std::move(queue_.front());
+    Queued one = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
     std::optional<Error> error;
     try {
-      operation(*group_);
+      one.operation(*group_);
     } catch (const Error& thrown) {
       error = thrown;
     } catch (const std::exception& thrown) {
       error = Error(Fault::failure, thrown.what());
     }
-    state->end(std::move(error));
+    one.state->end(std::move(error));
+    lock.lock();
+    ended_.push_back(std::move(one));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "neurim/base/error.h"
 #include "neurim/distributed/process_group.h"
@@ -40,7 +41,12 @@ class AsyncGroup {
   const std::shared_ptr<ProcessGroup> group_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::pair<std::function<void(ProcessGroup&)>, std::shared_ptr<Work::State>>> queue_;
+  struct Queued {
+    std::function<void(ProcessGroup&)> operation;
+    std::shared_ptr<Work::State> state;
+  };
+  std::deque<Queued> queue_;
+  std::vector<Queued> ended_;  // destroyed by the threads that call, which may still look at them
   bool ends_ = false;
   std::thread thread_;
 };
