@@ -105,6 +105,14 @@ class Distributed(TrainedRun):
         self.same("bits1", "bits_threads", exactly=True)
         self.assertEqual(neurim("val", f"model={self.root}/runs/bits_threads").returncode, 0)
 
+    def test_devices_with_memory_of_their_own(self):
+        plugin = os.path.join(os.environ["NEURIM_BUILD"], "libtest_device_plugin.so")
+        for name, more in (("devices", []), ("devices_stages", ["pipeline=2"]), ("devices_zero", ["zero=2"])):
+            run = neurim(*self.words, f"plugins={plugin}", "device=test:0,test:1", f"name={name}", *more)
+            self.assertEqual(run.returncode, 0, run)
+            self.assertIn("test:0, 2 processes", run.stdout)
+            self.same("train", name, exactly=False)
+
     def test_ways_to_share(self):
         """What is not the bits of a plain job says what else it is."""
         def run(name, *more):

@@ -150,9 +150,15 @@ void define_distributed() {
   define_shards();
   define_team_ops();
   define<AllReduce>();
+  add_group_kernels(0);
+}
+
+void add_group_kernels(std::uint8_t device) {
+  add_shard_kernels(device);
+  add_team_kernels(device);
   add({.op = "all_reduce",
        .name = "messages",
-       .device = 0,
+       .device = device,
        .prepare = prepare_all_reduce,
        .propose_layouts = propose_all_reduce});
 }

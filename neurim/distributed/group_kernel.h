@@ -21,7 +21,14 @@ class GroupCall {
   KnownGroup* known_;
 };
 
-void define_shards();    ///< the ops of shards.h
-void define_team_ops();  ///< those of team_ops.h
+/// The kernels of ops that speak with other ranks, for a device that runs kernels of the CPU in its own memory; the CPU
+/// has them.
+void add_group_kernels(std::uint8_t device);
+
+// Of all_reduce, and of shards.h and team_ops.h: the ops, and their kernels.
+void define_shards();
+void define_team_ops();
+void add_shard_kernels(std::uint8_t device);
+void add_team_kernels(std::uint8_t device);
 
 }  // namespace neurim

@@ -228,14 +228,17 @@ void ShardGradients::after(const Tensors& weights) {
 void define_shards() {
   define<ReduceScatter>();
   define<AllGather>();
+}
+
+void add_shard_kernels(std::uint8_t device) {
   add({.op = "reduce_scatter",
        .name = "messages",
-       .device = 0,
+       .device = device,
        .prepare = prepare_scatter,
        .propose_layouts = propose_scatter});
   add({.op = "all_gather",
        .name = "messages",
-       .device = 0,
+       .device = device,
        .prepare = prepare_gather,
        .propose_layouts = propose_gather});
 }

@@ -119,8 +119,11 @@ Tensor team_part(const Tensor& whole, std::int64_t axis, std::int64_t group) {
 void define_team_ops() {
   define<TeamCopy>();
   define<TeamGather>();
-  add({.op = "team_copy", .name = "copy", .device = 0, .prepare = prepare_copy, .propose_layouts = propose_copy});
-  add({.op = "team_gather", .name = "messages", .device = 0, .prepare = prepare_team_gather});
+}
+
+void add_team_kernels(std::uint8_t device) {
+  add({.op = "team_copy", .name = "copy", .device = device, .prepare = prepare_copy, .propose_layouts = propose_copy});
+  add({.op = "team_gather", .name = "messages", .device = device, .prepare = prepare_team_gather});
 }
 
 }  // namespace neurim
