@@ -96,7 +96,7 @@ std::vector<std::size_t> stage_ends(const Graph& graph, const std::vector<double
         if (most < best[k][n]) best[k][n] = most, before[k][n] = from;
       }
   require(best.back()[nodes] < kNever, "pipeline is ", stages,
-          ", and the model cannot be cut into so many stages that ", "share no weight; give fewer");
+          ", and the model cannot be cut into so many stages that share no weight; give fewer");
   std::vector<std::size_t> ends{nodes};
   for (std::size_t k = best.size(); --k > 0;) ends.insert(ends.begin(), before[k][ends.front()]);
   return ends;

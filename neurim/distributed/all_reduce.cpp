@@ -75,12 +75,6 @@ Launch prepare_all_reduce(KernelRequest& request) {
   return {.run = PreparedAllReduce::run, .self = std::make_shared<PreparedAllReduce>(std::move(prepared))};
 }
 
-bool propose_all_reduce(KernelRequest& request) {
-  for (std::size_t i = 0; i < request.in.size(); ++i)
-    request.values[request.out[i]].layout = request.input(static_cast<int>(i)).layout;
-  return true;
-}
-
 }  // namespace
 
 std::int64_t group_number(std::shared_ptr<ProcessGroup> group, InTurn in_turn) {
@@ -93,6 +87,12 @@ std::int64_t group_number(std::shared_ptr<ProcessGroup> group, InTurn in_turn) {
 }
 
 ProcessGroup& group_of(std::int64_t number) { return *known(number).group; }
+
+bool propose_layouts_of_inputs(KernelRequest& request) {
+  for (std::size_t i = 0; i < request.in.size(); ++i)
+    request.values[request.out[i]].layout = request.input(static_cast<int>(i)).layout;
+  return true;
+}
 
 GroupCall::GroupCall(std::int64_t number) : known_(&known(number)) {}
 
@@ -160,7 +160,7 @@ void add_group_kernels(std::uint8_t device) {
        .name = "messages",
        .device = device,
        .prepare = prepare_all_reduce,
-       .propose_layouts = propose_all_reduce});
+       .propose_layouts = propose_layouts_of_inputs});
 }
 
 }  // namespace neurim

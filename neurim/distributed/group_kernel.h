@@ -5,7 +5,7 @@
 
 namespace neurim {
 
-/// A group of which ops know the number, and the error of its last operation that failed.
+/// A group of which ops know the number, and the error of its first operation that failed.
 struct KnownGroup;
 
 /// The group of that number; throws Error(usage) where there is none.
@@ -20,6 +20,9 @@ class GroupCall {
  private:
   KnownGroup* known_;
 };
+
+/// For a kernel that copies memory: proposes that each output has the layout of the input of its number.
+bool propose_layouts_of_inputs(KernelRequest& request);
 
 /// The kernels of ops that speak with other ranks, for a device that runs kernels of the CPU in its own memory; the CPU
 /// has them.

@@ -135,10 +135,9 @@ Launch prepare_gather(KernelRequest& request) {
   return {.run = PreparedGather::run, .self = std::make_shared<PreparedGather>(std::move(prepared))};
 }
 
-bool propose_gather(KernelRequest& request) {
-  for (std::size_t i = 0; i < request.in.size(); ++i)
-    request.values[request.out[i]].layout = request.input(static_cast<int>(i)).layout;
-  return true;
+/// Sums a number over the ranks of a group.
+std::function<Tensor(const Tensor& number)> total_over(std::int64_t group) {
+  return [group](const Tensor& number) { return all_reduce({number}, group)[0]; };
 }
 
 template <class O>
@@ -192,7 +191,7 @@ bool ShardGradients::apply(Gradients& gradients, double samples) {
   if (stage_ == 1) return ReduceGradients(group_, sent_).apply(gradients, samples);
   gradients.as_sums(samples);
   const int rank = group_of(group_).rank();
-  Tensor count = all_reduce({gradients.samples}, group_)[0];
+  Tensor count = total_over(group_)(gradients.samples);
   in_buckets(gradients.all, [&](const std::vector<std::size_t>& bucket) {
     auto op = std::make_shared<ReduceScatter>();
     op->group = group_, op->sent = sent_;
@@ -204,13 +203,13 @@ bool ShardGradients::apply(Gradients& gradients, double samples) {
     for (const std::size_t i : bucket) gradients.all[i] = owners_[i] == rank ? own[next++] : Tensor();
   });
   gradients.samples = count;
-  gradients.total = [group = group_](const Tensor& number) { return all_reduce({number}, group)[0]; };
+  gradients.total = total_over(group_);
   return true;
 }
 
 bool SpreadGradients::apply(Gradients& gradients, double /*samples*/) {
   gradients.copies = copies_;
-  gradients.total = [group = group_](const Tensor& number) { return all_reduce({number}, group)[0]; };
+  gradients.total = total_over(group_);
   return true;
 }
 
@@ -240,7 +239,7 @@ void add_shard_kernels(std::uint8_t device) {
        .name = "messages",
        .device = device,
        .prepare = prepare_gather,
-       .propose_layouts = propose_gather});
+       .propose_layouts = propose_layouts_of_inputs});
 }
 
 }  // namespace neurim

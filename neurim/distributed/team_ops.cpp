@@ -24,11 +24,6 @@ Launch prepare_copy(KernelRequest& request) {
   return {.run = PreparedCopy::run, .self = std::make_shared<PreparedCopy>(prepared)};
 }
 
-bool propose_copy(KernelRequest& request) {
-  request.values[request.out[0]].layout = request.input(0).layout;
-  return true;
-}
-
 /// Rows of the outer axes, in each of which ranks have equal parts.
 struct PreparedTeamGather {
   GroupCall call;
@@ -122,7 +117,11 @@ void define_team_ops() {
 }
 
 void add_team_kernels(std::uint8_t device) {
-  add({.op = "team_copy", .name = "copy", .device = device, .prepare = prepare_copy, .propose_layouts = propose_copy});
+  add({.op = "team_copy",
+       .name = "copy",
+       .device = device,
+       .prepare = prepare_copy,
+       .propose_layouts = propose_layouts_of_inputs});
   add({.op = "team_gather", .name = "messages", .device = device, .prepare = prepare_team_gather});
 }
 

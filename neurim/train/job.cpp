@@ -55,14 +55,16 @@ std::string Job::of_first(const std::string& text) const {
   return alone() ? text : group_->all_gather(writes() ? text : "")[0];
 }
 
+void Job::broadcast(const Tensor& tensor, int root) const {
+  std::vector<std::byte> data(bytes(tensor.type()));
+  tensor.read(data.data());
+  group_->broadcast(data, root);
+  if (rank() != root) tensor.write(data.data());
+}
+
 void Job::broadcast(const Model& model) const {
   if (alone()) return;
-  for (const Parameter& parameter : named_parameters(model)) {
-    std::vector<std::byte> data(bytes(parameter.tensor.type()));
-    parameter.tensor.read(data.data());
-    group_->broadcast(data);
-    if (!writes()) parameter.tensor.write(data.data());
-  }
+  for (const Parameter& parameter : named_parameters(model)) broadcast(parameter.tensor, 0);
 }
 
 void Job::average(const Tensors& tensors, ProcessGroup& group) {

@@ -40,6 +40,8 @@ class Job {
   void check_same(const std::string& what, const std::string& text) const;
   /// The text of rank 0.
   std::string of_first(const std::string& text) const;
+  /// The tensor becomes that of the root rank.
+  void broadcast(const Tensor& tensor, int root) const;
   /// All tensors of the model become those of rank 0.
   void broadcast(const Model& model) const;
   /// f32 tensors become their means over the ranks of a group.

@@ -1,7 +1,6 @@
 #include "neurim/train/pipeline_stepping.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -10,10 +9,8 @@
 #include "neurim/compile/stages.h"
 #include "neurim/distributed/async_group.h"
 #include "neurim/distributed/group_kernel.h"
-#include "neurim/graph/trace.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/common/rules.h"
-#include "neurim/train/console.h"
 
 namespace neurim {
 
@@ -54,16 +51,11 @@ class PipelineStepping final : public Stepping {
         stage_(of.job.rank() % stages_),
         inputs_([](const Tensors& in) { return in; }, of.plans),
         sends_(messages_ = of.job.group().duplicate()),
-        step_plan_(
-            [optimizer = &of_.optimizer](const Tensors&) -> Tensors {
-              optimizer->hold(false);
-              optimizer->follow();
-              return {Tensor::scalar(0, DType::f32, optimizer->weights().front().device())};
-            },
-            of.plans) {
+        follow_(of.optimizer, of.plans) {
     if (!of.job.writes()) of.optimizer.accumulated()->forget();  // rank 0 has what a resumed run had
     const std::int64_t parts = of.options.parallel.microbatches;
-    choose_stages(whole(of.task.types(std::max<std::int64_t>(2, share_of_batch(of.options, of.job) / parts))));
+    choose_stages(
+        forward_graph(of_, of.task.types(std::max<std::int64_t>(2, share_of_batch(of.options, of.job) / parts))));
   }
 
   std::vector<StepSums> run(const StepRequest& request) override {
@@ -84,7 +76,7 @@ class PipelineStepping final : public Stepping {
     for (const AsyncGroup::Work& work : works_) work.wait();
     waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     works_.clear();
-    if (request.steps) run_step();
+    if (request.steps) follow_.run(of_.job, step_);
     return {summed(own_, of_.job)};
   }
   std::vector<StepSums> finish() override {
@@ -194,28 +186,12 @@ class PipelineStepping final : public Stepping {
     return tensors;
   }
 
-  void run_step() {
-    const Plan plan = step_plan_.plan_for({});
-    guarded_step(of_.job, step_, [&] { plan.run({}, plan.outputs()); });
-  }
-
-  /// The network with its loss for inputs of these types.
-  Graph whole(const Types& types) const {
-    of_.optimizer.only_forward(true);
-    Trace trace({.training = true, .device = of_.plans.device, .random = of_.random});
-    Tensors in;
-    for (const Type& type : types) in.push_back(trace.input(type));
-    Graph graph = trace.finish(of_.task.step(of_.optimizer)(in));
-    of_.optimizer.only_forward(false);
-    return graph;
-  }
-
   Plans& plans_for(const Tensors& inputs, std::int64_t samples) {
     const auto known = plans_.find(samples);
     if (known != plans_.end()) return known->second;
     Types types;
     for (const Tensor& input : inputs) types.push_back(input.type());
-    const Graph whole = this->whole(types);
+    const Graph whole = forward_graph(of_, types);
     require(whole.nodes.size() == ends_.back(), "pipeline: a micro-batch of ", samples,
             " samples makes another network than the first; give batch as a multiple of microbatches");
     const Stage stage = cut(whole, ends_, std::vector<double>(whole.nodes.size()))[static_cast<std::size_t>(stage_)];
@@ -298,19 +274,13 @@ class PipelineStepping final : public Stepping {
 
   /// Every rank gets weights and states of all stages.
   void share() const {
-    const auto from_owner = [&](const Tensor& tensor, int owner) {
-      std::vector<std::byte> data(bytes(tensor.type()));
-      tensor.read(data.data());
-      of_.job.group().broadcast(data, owner);
-      tensor.write(data.data());
-    };
     const Tensors& weights = of_.optimizer.weights();
-    for (std::size_t i = 0; i < weights.size(); ++i) from_owner(weights[i], owners_[i]);
+    for (std::size_t i = 0; i < weights.size(); ++i) of_.job.broadcast(weights[i], owners_[i]);
     Tensors own_states;
     for (const auto& [state, owner] : states_)
       if (owner == stage_) own_states.push_back(state);
     of_.job.average(own_states, group_of(of_.job.data_number()));
-    for (const auto& [state, owner] : states_) from_owner(state, owner);
+    for (const auto& [state, owner] : states_) of_.job.broadcast(state, owner);
   }
 
   const StepParts of_;
@@ -318,7 +288,7 @@ class PipelineStepping final : public Stepping {
   Compiled inputs_;  // takes what the task loads
   std::shared_ptr<ProcessGroup> messages_;
   AsyncGroup sends_;  // over messages_, while this thread receives from it
-  Compiled step_plan_;
+  FollowPlan follow_;
   std::vector<AsyncGroup::Work> works_;  // of this batch
   std::vector<std::size_t> ends_;        // of the stages
   std::vector<int> owners_;              // the stage of each weight

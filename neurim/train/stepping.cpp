@@ -20,6 +20,30 @@ StepSums summed(const StepSums& own, const Job& job) {
   return {sums[0], sums[1], sums[2], sums[3] > 0};
 }
 
+Graph forward_graph(const StepParts& of, const Types& types) {
+  of.optimizer.only_forward(true);
+  Trace trace({.training = true, .device = of.plans.device, .random = of.random});
+  Tensors inputs;
+  for (const Type& type : types) inputs.push_back(trace.input(type));
+  Graph graph = trace.finish(of.task.step(of.optimizer)(inputs));
+  of.optimizer.only_forward(false);
+  return graph;
+}
+
+FollowPlan::FollowPlan(Optimizer& optimizer, const PlanOptions& plans, std::size_t last_part)
+    : plan_(
+          [&optimizer, last_part](const Tensors&) -> Tensors {
+            optimizer.hold(false, last_part);
+            optimizer.follow();
+            return {Tensor::scalar(0, DType::f32, optimizer.weights().front().device())};
+          },
+          plans) {}
+
+void FollowPlan::run(const Job& job, std::int64_t step) {
+  const Plan plan = plan_.plan_for({});
+  guarded_step(job, step, [&] { plan.run({}, plan.outputs()); });
+}
+
 void guarded_step(const Job& job, std::int64_t step, const std::function<void()>& call) {
   try {
     call();
@@ -38,7 +62,9 @@ namespace {
 class PlannedStepping : public Stepping {
  protected:
   explicit PlannedStepping(const StepParts& of)
-      : of_(of), parts_(of.job.parts(of.options.deterministic)), follow_(follow(), of.plans) {}
+      : of_(of),
+        parts_(of.job.parts(of.options.deterministic)),
+        follow_(of.optimizer, of.plans, static_cast<std::size_t>(parts_ - 1)) {}
 
   /// A plan that records the task's step for a part; `holds`: its gradients are only added up.
   Compiled plan_of(bool holds, std::int64_t part) const {
@@ -53,10 +79,7 @@ class PlannedStepping : public Stepping {
     return {step, of_.plans};
   }
   /// Steps with what was added up, without samples.
-  void run_follow() {
-    const Plan plan = follow_.plan_for({});
-    guarded_step(of_.job, step_, [&] { plan.run({}, plan.outputs()); });
-  }
+  void run_follow() { follow_.run(of_.job, step_); }
   /// Runs a part that has samples; adds to the sums.
   void run_part(Compiled& plans, const Part& part, StepSums& sums) {
     if (all_parts() > 1) {  // each part has random numbers of its own, on whichever rank it is
@@ -78,14 +101,7 @@ class PlannedStepping : public Stepping {
   std::int64_t step_ = 0;     // the one that is asked for
 
  private:
-  std::function<Tensors(Tensors)> follow() const {
-    return [part = static_cast<std::size_t>(parts_ - 1), optimizer = &of_.optimizer](const Tensors&) -> Tensors {
-      optimizer->hold(false, part);
-      optimizer->follow();
-      return {optimizer->weights().front()};
-    };
-  }
-  Compiled follow_;
+  FollowPlan follow_;
 };
 
 /// Bulk-synchronous: every step has the gradients of all ranks.

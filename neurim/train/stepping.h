@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 
+#include "neurim/graph/trace.h"
 #include "neurim/train/train_options.h"
 #include "neurim/train/training_task.h"
 
@@ -36,6 +37,19 @@ struct StepParts {
 
 /// The sums of all ranks.
 StepSums summed(const StepSums& own, const Job& job);
+
+/// The network with its loss, for inputs of these types, without a step.
+Graph forward_graph(const StepParts& of, const Types& types);
+
+/// A step with the gradients that were added up, where there are no samples to add.
+class FollowPlan {
+ public:
+  FollowPlan(Optimizer& optimizer, const PlanOptions& plans, std::size_t last_part = 0);
+  void run(const Job& job, std::int64_t step);  ///< of the run
+
+ private:
+  Compiled plan_;
+};
 
 /// Calls what runs a plan of step `step`. Where other ranks are lost in it, the error is theirs.
 void guarded_step(const Job& job, std::int64_t step, const std::function<void()>& call);

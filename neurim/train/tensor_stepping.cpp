@@ -5,10 +5,8 @@
 #include <utility>
 
 #include "neurim/base/error.h"
-#include "neurim/distributed/all_reduce.h"
 #include "neurim/distributed/group_kernel.h"
 #include "neurim/distributed/team_ops.h"
-#include "neurim/graph/trace.h"
 #include "neurim/graph/value.h"
 #include "neurim/ops/conv.h"
 #include "neurim/ops/linear.h"
@@ -51,15 +49,8 @@ class TensorStepping final : public Stepping {
       : of_(of),
         ranks_(static_cast<int>(of.options.parallel.tensor)),
         plan_([this](const Tensors& in) { return step(in, false); }, of.plans),
-        holding_([this](const Tensors& in) { return step(in, true); }, of.plans),
-        follow_(
-            [this](const Tensors&) -> Tensors {
-              own_->hold(false);
-              own_->follow();
-              return {Tensor::scalar(0, DType::f32, of_.plans.device)};
-            },
-            of.plans) {
-    spread(whole(of.task.types(2)));
+        holding_([this](const Tensors& in) { return step(in, true); }, of.plans) {
+    spread(forward_graph(of_, of.task.types(2)));
   }
 
   std::vector<StepSums> run(const StepRequest& request) override {
@@ -77,8 +68,7 @@ class TensorStepping final : public Stepping {
       if (of_.job.rank() % ranks_ == 0)  // all of a team have the same
         own.loss = plan->outputs()[0].item() * samples, own.metric = plan->outputs()[1].item(), own.samples = samples;
     } else if (request.steps) {
-      const Plan plan = follow_.plan_for({});
-      guarded_step(of_.job, request.step, [&] { plan.run({}, plan.outputs()); });
+      follow_->run(of_.job, request.step);
     }
     return {summed(own, of_.job)};
   }
@@ -121,22 +111,11 @@ class TensorStepping final : public Stepping {
     return part;
   }
 
-  /// The network with its loss for inputs of these types.
-  Graph whole(const Types& types) const {
-    of_.optimizer.only_forward(true);
-    Trace trace({.training = true, .device = of_.plans.device, .random = of_.random});
-    Tensors inputs;
-    for (const Type& type : types) inputs.push_back(trace.input(type));
-    Graph graph = trace.finish(of_.task.step(of_.optimizer)(inputs));
-    of_.optimizer.only_forward(false);
-    return graph;
-  }
-
   /// Records a step of the team on a batch.
   Tensors step(const Tensors& in, bool holds) {
     Types types;
     for (const Tensor& input : in) types.push_back(input.type());
-    const Tensors out = call(with_parts(whole(types)), in);
+    const Tensors out = call(with_parts(forward_graph(of_, types)), in);
     own_->hold(holds);
     own_->minimize(out[0], static_cast<double>(std::int64_t{in[0].size(0)}));
     return out;
@@ -155,7 +134,6 @@ class TensorStepping final : public Stepping {
     }
     std::int64_t spread_numbers = 0;
     Parameters parameters;
-    std::vector<double> copies;
     for (const Parameter& parameter : named_parameters(Model(of_.model))) {
       const Value* const value = parameter.tensor.value();
       const auto found = spread_readers.find(value);
@@ -176,6 +154,7 @@ class TensorStepping final : public Stepping {
                                       [&](const auto& one) { return one.second.value() == weight.value(); });
       return of_.job.replicas() * (spread ? 1 : ranks_);
     });
+    follow_.emplace(*own_, of_.plans);
     const std::map<std::string, Tensor> before = states(of_.optimizer);
     for (const auto& [name, state] : states(*own_)) {
       const Tensor& from = before.at(name);
@@ -209,10 +188,11 @@ class TensorStepping final : public Stepping {
 
   const StepParts of_;
   const int ranks_;  // of a team
-  Compiled plan_, holding_, follow_;
+  Compiled plan_, holding_;
   std::vector<std::pair<Tensor, Tensor>> parts_;  // the model's weights, and this rank's parts of them
   std::map<const Value*, Tensor> part_by_weight_;
   std::unique_ptr<Optimizer> own_;  // of the parts, and of what is not spread
+  std::optional<FollowPlan> follow_;
   std::vector<std::string> lines_;  // to be told
   bool between_steps_ = false;
 };
