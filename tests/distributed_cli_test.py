@@ -285,7 +285,7 @@ class Distributed(TrainedRun):
         cases = [(["launch", "np=2"], "the command is missing"),
                  (["launch", "np=0", "--", *self.words], "np is 0"),
                  (["launch", "np=2", "timeout=0", "--", *self.words], "timeout is 0"),
-                 (["launch", "np=2", "--", "val", "x"], "known are train and resume"),
+                 (["launch", "np=2", "--", "val", "x"], "known are train, resume and collectives"),
                  (["launch", "np=3", "--", *self.words, "name=odd"], "batch is 16, which 3 processes do not share evenly; give batch=18"),
                  (["launch", "np=2", "--", "train", f"data={self.root}/none", "model=lenet5"], "there is no such folder or file")]
         for words, said in cases:

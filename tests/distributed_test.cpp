@@ -211,8 +211,11 @@ void check_operations(ProcessGroup& group) {
 
 TEST(Ring, EveryOperation) {
   for (const int size : {2, 3, 4}) {
-    const auto messages = as_ranks(size, check_operations);
-    for (const std::string& message : messages) EXPECT_EQ(message, "");
+    for (const int sharing : {0, 2, 4}) {  // ranks that share memory, the first ones; others have connections alone
+      const auto messages = as_ranks(size, check_operations, 5s,
+                                     [&](Place& place) { place.shared_memory = place.rank < sharing; });
+      for (const std::string& message : messages) EXPECT_EQ(message, "");
+    }
     as_local_ranks(size, [](const std::shared_ptr<ProcessGroup>& group) { check_operations(*group); });
   }
 }
@@ -465,7 +468,7 @@ TEST(ReduceGradients, PartsOfABatchStepAsTheWhole) {
     const std::vector<float> whole = trained(0, 8, 0, clip, 0);
     std::vector<std::vector<float>> parts(2);
     const auto messages = as_ranks(2, [&](ProcessGroup& group) {
-      const std::int64_t number = group_number(std::shared_ptr<ProcessGroup>(&group, [](ProcessGroup*) {}));
+      const GroupNumber number(std::shared_ptr<ProcessGroup>(&group, [](ProcessGroup*) {}));
       parts[static_cast<std::size_t>(group.rank())] = group.rank() == 0 ? trained(0, 3, number, clip, zero)
                                                                         : trained(3, 8, number, clip, zero);
     });
@@ -508,7 +511,7 @@ TEST(SharedStatistics, AreThoseOfAllSamples) {
   const Result whole = run(0, 7, 0);
   std::vector<Result> parts(2);
   as_local_ranks(2, [&](const std::shared_ptr<ProcessGroup>& group) {
-    const std::int64_t number = group_number(group);
+    const GroupNumber number(group);
     parts[static_cast<std::size_t>(group->rank())] = group->rank() == 0 ? run(0, 2, number) : run(2, 7, number);
   });
   const auto near = [](const std::vector<float>& a, const std::vector<float>& b) {
@@ -560,7 +563,7 @@ TEST(TeamOps, ALayerInPartsIsTheWhole) {
   const Result whole = run(0);
   std::vector<Result> parts(2);
   as_local_ranks(2, [&](const std::shared_ptr<ProcessGroup>& group) {
-    parts[static_cast<std::size_t>(group->rank())] = run(group_number(group));
+    parts[static_cast<std::size_t>(group->rank())] = run(GroupNumber(group));
   });
   std::vector<float> rows = parts[0].dweight;
   rows.insert(rows.end(), parts[1].dweight.begin(), parts[1].dweight.end());
@@ -585,10 +588,80 @@ TEST(Subgroup, HasItsOwnRanks) {
   });
 }
 
+/// Sums that go on beside other ops give the bits of those that are waited for; the backward pass goes on after they
+/// have begun.
+TEST(ReduceGradients, GoesOnBesideTheBackwardPass) {
+  const auto trained = [](std::int64_t rank, std::int64_t group, bool beside) {
+    nn::Linear first(4, 5), second(5, 6), third(6, 2);
+    Parameters all;
+    for (const nn::Linear* net : {&first, &second, &third})
+      for (Parameter p : named_parameters(*net)) {
+        std::vector<float> values(static_cast<std::size_t>(std::int64_t{p.tensor.numel()}));
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i + all.size()));
+        p.tensor.write(values.data());
+        all.push_back({text(all.size()), p.tensor, p.role});
+      }
+    SGD optimizer(all, {.lr = 0.1});
+    optimizer.add(std::make_unique<ReduceGradients>(group, DType::f32, 32));
+    const Plan step = plan(
+        [&](const Tensors& in) -> Tensors {
+          const Tensor loss = mean(square(third(square(second(square(first(in[0])))))));
+          optimizer.minimize(loss, 3);
+          return {loss};
+        },
+        {{DType::f32, {3, 4}}}, {.training = true});
+    if (beside) {
+      const std::vector<PlanRow> rows = step.rows();
+      const auto place = [&](const char* op) {
+        return std::find_if(rows.begin(), rows.end(), [&](const PlanRow& row) { return row.op == op; });
+      };
+      EXPECT_GT(std::count_if(place("all_reduce_begin"), place("all_reduce_end"),
+                              [](const PlanRow& row) { return row.op.find("all_reduce") == row.op.npos; }),
+                3);
+    }
+    for (int i = 0; i < 5; ++i) {
+      std::vector<float> values;
+      for (int n = 0; n < 12; ++n) values.push_back(std::sin(static_cast<float>(n + i * 12 + 100 * rank)));
+      step({Tensor::from({3, 4}, values)});
+    }
+    std::vector<float> weights;
+    for (const Parameter& p : all)
+      for (const float value : p.tensor.values<float>()) weights.push_back(value);
+    return weights;
+  };
+  as_local_ranks(2, [&](const std::shared_ptr<ProcessGroup>& group) {
+    const auto queue = std::make_shared<AsyncGroup>(group->duplicate());
+    const std::vector<float> at_once = trained(group->rank(), GroupNumber(group), false),
+                             beside = trained(group->rank(), GroupNumber(queue), true);
+    EXPECT_EQ(at_once, beside);
+    EXPECT_TRUE(std::isfinite(beside[0]));
+  });
+}
+
+/// What fails in the background fails the plan, which has changed nothing.
+TEST(ReduceGradients, AFailureBesideOthersIsSaid) {
+  const auto messages = as_ranks(2, [](ProcessGroup& group) {
+    if (group.rank() == 1) return;
+    const GroupNumber number(std::make_shared<AsyncGroup>(std::shared_ptr<ProcessGroup>(&group, [](ProcessGroup*) {})));
+    const Tensor state = Tensor::full({DType::f32, {4}}, 1);
+    const Plan step = plan(
+        [&](const Tensors& in) -> Tensors {
+          state.assign(all_reduce_end(all_reduce_begin({in[0]}, number, 0), number, 0)[0]);
+          return {};
+        },
+        {{DType::f32, {4}}});
+    EXPECT_THROW(step({Tensor::full({DType::f32, {4}}, 5)}), Error);
+    EXPECT_EQ(state.values<float>(), std::vector<float>(4, 1));
+    EXPECT_NE(group_failure(number).find("rank 1"), std::string::npos) << group_failure(number);
+    EXPECT_GE(group_waited(number), 0);
+  });
+  for (const std::string& message : messages) EXPECT_EQ(message, "");
+}
+
 TEST(ReduceGradients, AFailureChangesNothingAndIsSaid) {
   const auto messages = as_ranks(2, [](ProcessGroup& group) {
     if (group.rank() == 1) return;
-    const std::int64_t number = group_number(std::shared_ptr<ProcessGroup>(&group, [](ProcessGroup*) {}));
+    const GroupNumber number(std::shared_ptr<ProcessGroup>(&group, [](ProcessGroup*) {}));
     const Tensor state = Tensor::full({DType::f32, {4}}, 1);
     const Plan step = plan(
         [&](const Tensors& in) -> Tensors {

@@ -58,6 +58,7 @@ class EveryVerb(unittest.TestCase):
             (["prune", "runs/train", "epochs=1", "multiple=2"], "runs/train/export/best.pruned.neurim"),
             (["quantize", "runs/train", "max_drop=100"], "runs/train/export/best.int8.neurim"),
             (["launch", "np=2", "--", *cls.train, "name=both"], "runs/both"),
+            (["launch", "np=2", "--", "collectives", "largest=65536", "seconds=0.05"], None),
             (["board", "runs", "port=0"], None),
             (["export", "runs/lstm", "output=x/y.onnx"], "x/y.onnx"),
             (["run", "lenet5", "inputs=in", "outputs=out"], "out/output_0.npy"),

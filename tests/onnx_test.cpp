@@ -106,7 +106,7 @@ Tensor random_tensor(const Shape& shape, std::uint64_t seed) {
 /// Ops that have no place in an inference graph.
 bool for_training(std::string_view op) {
   return ends_with(op, "_grad") || ends_with(op, "_step") || op == "dropout" || op == "all_finite" ||
-         op == "all_reduce" || op == "reduce_scatter" || op == "all_gather" || op == "team_copy" ||
+         op.find("all_reduce") == 0 || op == "reduce_scatter" || op == "all_gather" || op == "team_copy" ||
          op == "team_gather" || op == "random_uniform" || op == "cross_entropy" || op == "ctc_loss" ||
          op == "batch_norm_train" || ends_with(op, "_recurrence");
 }

@@ -140,6 +140,15 @@ static std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+std::string cell(const std::string& value, std::size_t width) {
+  return std::string(std::max(width, value.size() + 1) - value.size(), ' ') + value;
+}
+
+std::string cell(double value, int decimals, std::size_t width) {
+  const std::string whole = std::isnan(value) ? "-" : fixed(value, decimals);
+  return cell(whole.size() < width ? whole : significant(value), width);
+}
+
 std::string thousands(std::int64_t number) {
   std::string out = std::to_string(number);
   for (std::size_t at = out.size(); at > (number < 0 ? 4u : 3u); at -= 3) out.insert(at - 3, 1, ',');

@@ -58,6 +58,10 @@ std::size_t word_end(std::string_view words);
 std::string fixed(double value, int decimals);
 /// The same with four significant digits: "1.752", "0.01", "1.3e+07".
 std::string significant(double value);
+/// Right-aligned in a column, with at least one blank before it.
+std::string cell(const std::string& value, std::size_t width);
+/// The same of a number, with fewer digits where it is too long; "-" of NaN.
+std::string cell(double value, int decimals, std::size_t width);
 std::string thousands(std::int64_t number);                      ///< "60,000"
 std::string plural(std::int64_t count, std::string_view thing);  ///< "1 image", "1,431 images"
 

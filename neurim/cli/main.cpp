@@ -43,6 +43,7 @@ constexpr Verb kVerbs[] = {
     {"layers", "list the layers that model files can name", verb_layers},
     {"operators", "list the operators of ONNX that models may have", verb_operators},
     {"demo", "train, evaluate and export on drawn digits: needs no data", verb_demo, true},
+    {"collectives", "measure sums over the processes of a job", verb_collectives},
     {"benchmark", "measure training or inference", verb_benchmark},
     {"doctor", "tell what this machine is and reaches", verb_doctor},
     {"version", "print the version", verb_version},
@@ -56,7 +57,7 @@ int print_usage(const Words& words) {
     return 0;
   }
   std::printf("usage: neurim VERB name=value … (or --name value)\n\n");
-  for (const Verb& verb : kVerbs) std::printf("  %-10s %s\n", verb.name, verb.summary);
+  for (const Verb& verb : kVerbs) std::printf("  %-11s %s\n", verb.name, verb.summary);
   std::printf(
       "\n'neurim VERB --help' shows the options of a verb and examples.\n"
       "exit codes: 0 done, 1 failed, 2 wrong options, 3 bad data or model files, 4 no memory, disk or lock,\n"

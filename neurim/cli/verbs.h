@@ -6,6 +6,7 @@ namespace neurim::cli {
 
 int verb_benchmark(const Words& words);
 int verb_board(const Words& words);
+int verb_collectives(const Words& words);
 int verb_data(const Words& words);
 int verb_demo(const Words& words);
 int verb_doctor(const Words& words);

@@ -64,8 +64,9 @@ class Lowering {
     group_of_.resize(nodes().size());
     for (std::size_t group = 0; group < formed_.size(); ++group)
       for (const int member : formed_[group].nodes) group_of_[member] = static_cast<int>(group);
-    scheduled_.assign(formed_.size(), 0), endings_after_.resize(formed_.size()), waits_for_.assign(formed_.size(), 0);
+    scheduled_.assign(formed_.size(), 0), waiting_for_.resize(formed_.size()), waits_for_.assign(formed_.size(), 0);
     find_endings();
+    find_beginnings();
     for (int group = 0; group < static_cast<int>(formed_.size()); ++group) schedule(group);
     for (std::size_t i = 0; i < program_.graph.outputs.size(); ++i)
       lower_output(program_.graph.outputs[i], static_cast<int>(i));
@@ -90,8 +91,13 @@ class Lowering {
     scheduled_[group] = 1;
     for (const int maker : makers(group)) schedule(maker);
     lower_group(formed_[group]);
-    for (const int ending : endings_after_[group])
-      if (--waits_for_[ending] == 0) schedule(ending);
+    for (const int waiting : waiting_for_[group])
+      if (--waits_for_[waiting] == 0) schedule(waiting);
+  }
+  /// Lowers a group as soon as these are.
+  void schedule_after(int group, const std::set<int>& before) {
+    for (const int other : before) waiting_for_[other].push_back(group);
+    waits_for_[group] = static_cast<int>(before.size());
   }
 
   /// The fusion groups whose values it reads.
@@ -125,9 +131,36 @@ class Lowering {
       after.erase(group), before.erase(group);
       if (!after.empty() || kept) continue;
       before.insert(checks.begin(), checks.end());
-      for (const int other : before) endings_after_[other].push_back(group);
-      waits_for_[group] = static_cast<int>(before.size());
+      schedule_after(group, before);
     }
+  }
+
+  /// Groups that begin what goes on beside others (Op::begins_early) are lowered as soon as what is computed for them
+  /// is there; pointwise groups on the way to it are brought forward with them.
+  void find_beginnings() {
+    int previous = -1;
+    for (int group = 0; group < std::ssize(formed_); ++group) {
+      if (!node(formed_[group].anchor_node()).op->begins_early()) continue;
+      std::set<int> before, seen;
+      std::vector<int> reads{group};
+      while (!reads.empty()) {
+        const std::set<int> read = makers(reads.back());
+        reads.pop_back();
+        for (const int maker : read) {
+          if (!is_pointwise(maker))
+            before.insert(maker);
+          else if (seen.insert(maker).second)
+            reads.push_back(maker);
+        }
+      }
+      if (previous >= 0) before.insert(previous);
+      schedule_after(group, before);
+      previous = group;
+    }
+  }
+  bool is_pointwise(int group) const {
+    return std::all_of(formed_[group].nodes.begin(), formed_[group].nodes.end(),
+                       [&](int member) { return node(member).op->fusion().pointwise; });
   }
 
   /// Adds the groups that read a value, or a result that may share its memory; returns whether one of these is needed
@@ -403,8 +436,8 @@ class Lowering {
   std::vector<FusionGroup> formed_;
   std::vector<int> group_of_;
   std::vector<char> scheduled_;
-  std::vector<std::vector<int>> endings_after_;  // of each fusion group
-  std::vector<int> waits_for_;                   // of each such ending: how many groups have to be lowered before it
+  std::vector<std::vector<int>> waiting_for_;  // of each fusion group: those that are lowered as soon as it is
+  std::vector<int> waits_for_;                 // of each such one: how many groups have to be lowered before it
   std::vector<int> primary_;
   std::map<int, std::vector<int>> in_layout_;
   std::set<int> repacked_, read_;

@@ -1,7 +1,9 @@
 #include "neurim/distributed/all_reduce.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
-#include <deque>
+#include <map>
 #include <mutex>
 
 #include "neurim/base/error.h"
@@ -13,8 +15,10 @@ namespace neurim {
 
 struct KnownGroup {
   std::shared_ptr<ProcessGroup> group;
-  InTurn in_turn;
-  std::mutex mutex;
+  std::shared_ptr<AsyncGroup> queue;               // undefined: operations are run at once
+  std::mutex mutex;                                // of what follows
+  std::map<std::int64_t, AsyncGroup::Work> begun;  // by buckets
+  double waited = 0;
   std::string failure;
 };
 
@@ -23,22 +27,40 @@ namespace {
 /// Those of this process, by their numbers.
 struct Groups {
   std::mutex mutex;
-  std::deque<KnownGroup> all;
+  std::map<std::int64_t, std::shared_ptr<KnownGroup>> all;
+  std::int64_t last = 0;
 };
 Groups& groups() {
   static Groups* const groups = [] {
     auto* made = new Groups;
-    made->all.emplace_back().group = self_group();
+    made->all[0] = std::make_shared<KnownGroup>();
+    made->all[0]->group = self_group();
     return made;
   }();
   return *groups;
 }
 
-KnownGroup& known(std::int64_t number) {
+std::shared_ptr<KnownGroup> known(std::int64_t number) {
   Groups& known = groups();
   const std::lock_guard lock(known.mutex);
-  require(number >= 0 && number < std::ssize(known.all), "there is no group ", number);
-  return known.all[static_cast<std::size_t>(number)];
+  const auto found = known.all.find(number);
+  require(found != known.all.end(), "there is no group ", number);
+  return found->second;
+}
+
+std::shared_ptr<const std::int64_t> make_known(std::shared_ptr<ProcessGroup> group, std::shared_ptr<AsyncGroup> queue) {
+  auto made = std::make_shared<KnownGroup>();
+  made->group = std::move(group), made->queue = std::move(queue);
+  Groups& known = groups();
+  const std::lock_guard lock(known.mutex);
+  known.all[++known.last] = std::move(made);
+  return {new std::int64_t(known.last), [](const std::int64_t* number) {
+            std::shared_ptr<KnownGroup> forgotten;  // destroyed behind the lock
+            Groups& known = groups();
+            const std::lock_guard lock(known.mutex);
+            forgotten = known.all.extract(*number).mapped();
+            delete number;
+          }};
 }
 
 /// Sums in the layout in which the numbers come, which is the same on all ranks.
@@ -75,18 +97,84 @@ Launch prepare_all_reduce(KernelRequest& request) {
   return {.run = PreparedAllReduce::run, .self = std::make_shared<PreparedAllReduce>(std::move(prepared))};
 }
 
-}  // namespace
-
-std::int64_t group_number(std::shared_ptr<ProcessGroup> group, InTurn in_turn) {
-  Groups& known = groups();
-  const std::lock_guard lock(known.mutex);
-  KnownGroup& one = known.all.emplace_back();
-  one.group = std::move(group);
-  one.in_turn = std::move(in_turn);
-  return std::ssize(known.all) - 1;
+/// Adds up tensors where they lie; several of them in one piece of memory, which operations of a queue have one after
+/// the other.
+void sum_in_place(ProcessGroup& group, const std::vector<std::span<float>>& tensors, DType sent) {
+  if (group.size() == 1) return;
+  if (tensors.size() == 1) return group.all_reduce(tensors[0], Reduction::sum, sent);
+  std::vector<float> all;
+  for (const std::span<float> tensor : tensors) all.insert(all.end(), tensor.begin(), tensor.end());
+  group.all_reduce(all, Reduction::sum, sent);
+  const float* from = all.data();
+  for (const std::span<float> tensor : tensors) {
+    std::copy_n(from, tensor.size(), tensor.data());
+    from += tensor.size();
+  }
 }
 
-ProcessGroup& group_of(std::int64_t number) { return *known(number).group; }
+/// Of all_reduce_begin and all_reduce_end: outputs in the memory of the inputs, or copied.
+struct PreparedBucket {
+  GroupCall call;
+  std::int64_t bucket;
+  DType sent;
+  std::vector<std::size_t> sizes;  // bytes of each tensor's memory
+
+  void copy(const Args& args) const {
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      if (args.in[i] != args.out[i]) std::memcpy(args.out[i], args.in[i], sizes[i]);
+  }
+  static void begin(const void* self, const Args& args, int /*task*/) noexcept {
+    const auto& own = *static_cast<const PreparedBucket*>(self);
+    own.copy(args);
+    std::vector<std::span<float>> tensors;
+    for (std::size_t i = 0; i < own.sizes.size(); ++i)
+      tensors.emplace_back(static_cast<float*>(args.out[i]), own.sizes[i] / sizeof(float));
+    own.call.begin(args, own.bucket, [tensors = std::move(tensors), sent = own.sent](ProcessGroup& group) {
+      sum_in_place(group, tensors, sent);
+    });
+  }
+  static void end(const void* self, const Args& args, int /*task*/) noexcept {
+    const auto& own = *static_cast<const PreparedBucket*>(self);
+    own.call.end(args, own.bucket);
+    own.copy(args);
+  }
+};
+
+template <class O>
+Launch prepare_bucket(KernelRequest& request, void (*run)(const void*, const Args&, int) noexcept) {
+  const auto& op = static_cast<const O&>(request.op());
+  PreparedBucket prepared{GroupCall(op.group), op.bucket, DType::f32, {}};
+  if constexpr (std::is_same_v<O, AllReduceBegin>) prepared.sent = op.sent;
+  for (std::size_t i = 0; i < request.in.size(); ++i) {
+    const TensorDesc& in = request.input(static_cast<int>(i));
+    if (in.layout != request.output(static_cast<int>(i)).layout) return decline(request, "takes and gives one layout");
+    prepared.sizes.push_back(bytes(in.type, in.layout));
+  }
+  return {.run = run, .self = std::make_shared<PreparedBucket>(std::move(prepared))};
+}
+Launch prepare_begin(KernelRequest& request) { return prepare_bucket<AllReduceBegin>(request, PreparedBucket::begin); }
+Launch prepare_end(KernelRequest& request) { return prepare_bucket<AllReduceEnd>(request, PreparedBucket::end); }
+
+void check_summed(const char* op, std::span<const Type> in, std::int64_t group) {
+  require(!in.empty(), op, ": there are no tensors; give one at least");
+  const bool alone = group_of(group).size() == 1;
+  for (const Type& type : in)
+    require(is_floating(type.dtype) && (alone || type.dtype == DType::f32), op, ": takes ",
+            alone ? "floating tensors" : "f32", ", got ", type);
+}
+
+template <class O>
+std::vector<Sample> samples_of_sums() {
+  const auto op = std::make_shared<O>();
+  return {{op, {{DType::f32, {3, 7}}}}, {op, {{DType::f32, {70, 33}}, {DType::f32, {}}, {DType::f32, {0, 3}}}}};
+}
+
+}  // namespace
+
+GroupNumber::GroupNumber(std::shared_ptr<ProcessGroup> group) : number_(make_known(std::move(group), {})) {}
+GroupNumber::GroupNumber(std::shared_ptr<AsyncGroup> queue) : number_(make_known(queue->group(), queue)) {}
+
+ProcessGroup& group_of(std::int64_t number) { return *known(number)->group; }
 
 bool propose_layouts_of_inputs(KernelRequest& request) {
   for (std::size_t i = 0; i < request.in.size(); ++i)
@@ -94,14 +182,11 @@ bool propose_layouts_of_inputs(KernelRequest& request) {
   return true;
 }
 
-GroupCall::GroupCall(std::int64_t number) : known_(&known(number)) {}
+GroupCall::GroupCall(std::int64_t number) : known_(known(number)) {}
 
-void GroupCall::run(const Args& args, const std::function<void(ProcessGroup& group)>& call) const noexcept {
+void GroupCall::guarded(const Args& args, const std::function<void()>& call) const noexcept {
   try {
-    if (known_->in_turn)
-      known_->in_turn(call);
-    else
-      call(*known_->group);
+    call();
   } catch (const std::exception& error) {
     try {
       const std::lock_guard lock(known_->mutex);
@@ -112,18 +197,73 @@ void GroupCall::run(const Args& args, const std::function<void(ProcessGroup& gro
   }
 }
 
+void GroupCall::run(const Args& args, const std::function<void(ProcessGroup& group)>& call) const noexcept {
+  guarded(args, [&] {
+    if (known_->queue)
+      wait(known_->queue->run(call));
+    else
+      call(*known_->group);
+  });
+}
+
+void GroupCall::begin(const Args& args, std::int64_t bucket,
+                      std::function<void(ProcessGroup& group)> call) const noexcept {
+  guarded(args, [&] {
+    if (!known_->queue) return call(*known_->group);
+    const AsyncGroup::Work work = known_->queue->run(std::move(call));
+    const std::lock_guard lock(known_->mutex);
+    known_->begun.insert_or_assign(bucket, work);
+  });
+}
+
+void GroupCall::end(const Args& args, std::int64_t bucket) const noexcept {
+  if (!known_->queue) return;
+  guarded(args, [&] {
+    std::unique_lock lock(known_->mutex);
+    const auto begun = known_->begun.extract(bucket);
+    lock.unlock();
+    NEURIM_ASSERT(!begun.empty());
+    wait(begun.mapped());
+  });
+}
+
+void GroupCall::wait(const AsyncGroup::Work& work) const {
+  using Clock = std::chrono::steady_clock;
+  struct Count {
+    KnownGroup& known;
+    Clock::time_point since = Clock::now();
+    ~Count() {
+      const std::lock_guard lock(known.mutex);
+      known.waited += std::chrono::duration<double>(Clock::now() - since).count();
+    }
+  } const count{*known_};
+  work.wait();
+}
+
 std::string group_failure(std::int64_t group) {
-  KnownGroup& one = known(group);
-  const std::lock_guard lock(one.mutex);
-  return one.failure;
+  const std::shared_ptr<KnownGroup> one = known(group);
+  const std::lock_guard lock(one->mutex);
+  return one->failure;
+}
+
+double group_waited(std::int64_t group) {
+  const std::shared_ptr<KnownGroup> one = known(group);
+  const std::lock_guard lock(one->mutex);
+  return one->waited;
 }
 
 Types AllReduce::infer(std::span<const Type> in) const {
-  require(!in.empty(), "all_reduce: there are no tensors; give one at least");
-  const bool alone = group_of(group).size() == 1;
-  for (const Type& type : in)
-    require(is_floating(type.dtype) && (alone || type.dtype == DType::f32), "all_reduce: takes ",
-            alone ? "floating tensors" : "f32", ", got ", type);
+  check_summed("all_reduce", in, group);
+  return {in.begin(), in.end()};
+}
+
+Types AllReduceBegin::infer(std::span<const Type> in) const {
+  check_summed("all_reduce_begin", in, group);
+  return {in.begin(), in.end()};
+}
+
+Types AllReduceEnd::infer(std::span<const Type> in) const {
+  check_summed("all_reduce_end", in, group);
   return {in.begin(), in.end()};
 }
 
@@ -134,10 +274,9 @@ Tensors AllReduce::grad(const Gradient& g) const {
   return all_reduce(of_outputs, group, sent);
 }
 
-std::vector<Sample> AllReduce::samples() const {
-  const auto op = std::make_shared<AllReduce>();
-  return {{op, {{DType::f32, {3, 7}}}}, {op, {{DType::f32, {70, 33}}, {DType::f32, {}}, {DType::f32, {0, 3}}}}};
-}
+std::vector<Sample> AllReduce::samples() const { return samples_of_sums<AllReduce>(); }
+std::vector<Sample> AllReduceBegin::samples() const { return samples_of_sums<AllReduceBegin>(); }
+std::vector<Sample> AllReduceEnd::samples() const { return samples_of_sums<AllReduceEnd>(); }
 
 Tensors all_reduce(const Tensors& tensors, std::int64_t group, DType sent) {
   auto op = std::make_shared<AllReduce>();
@@ -146,21 +285,40 @@ Tensors all_reduce(const Tensors& tensors, std::int64_t group, DType sent) {
   return neurim::apply(op, tensors);
 }
 
+Tensors all_reduce_begin(const Tensors& tensors, std::int64_t group, std::int64_t bucket, DType sent) {
+  auto op = std::make_shared<AllReduceBegin>();
+  op->group = group, op->bucket = bucket, op->sent = sent;
+  return neurim::apply(op, tensors);
+}
+
+Tensors all_reduce_end(const Tensors& begun, std::int64_t group, std::int64_t bucket) {
+  auto op = std::make_shared<AllReduceEnd>();
+  op->group = group, op->bucket = bucket;
+  return neurim::apply(op, begun);
+}
+
 void define_distributed() {
   define_shards();
   define_team_ops();
   define<AllReduce>();
+  define<AllReduceBegin>();
+  define<AllReduceEnd>();
   add_group_kernels(0);
 }
 
 void add_group_kernels(std::uint8_t device) {
   add_shard_kernels(device);
   add_team_kernels(device);
-  add({.op = "all_reduce",
-       .name = "messages",
-       .device = device,
-       .prepare = prepare_all_reduce,
-       .propose_layouts = propose_layouts_of_inputs});
+  const auto add_kernel = [device](const char* op, Launch (*prepare)(KernelRequest&)) {
+    add({.op = op,
+         .name = "messages",
+         .device = device,
+         .prepare = prepare,
+         .propose_layouts = propose_layouts_of_inputs});
+  };
+  add_kernel("all_reduce", prepare_all_reduce);
+  add_kernel("all_reduce_begin", prepare_begin);
+  add_kernel("all_reduce_end", prepare_end);
 }
 
 }  // namespace neurim

@@ -32,6 +32,7 @@ class AsyncGroup {
     std::shared_ptr<State> state_;
   };
 
+  const std::shared_ptr<ProcessGroup>& group() const { return group_; }  ///< whose operations they are
   /// `operation` is given the group; what it uses stays until it is done.
   Work run(std::function<void(ProcessGroup&)> operation);
 

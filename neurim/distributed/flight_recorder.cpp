@@ -36,7 +36,8 @@ void FlightRecorder::end(std::uint64_t number, bool failed) {
   if (found == last_.end()) return;  // many others have ended since
   Entry& entry = *found;
   entry.seconds = now() - entry.begin;
-  if (std::this_thread::get_id() == thread_) seconds_ += entry.seconds;
+  const bool behind = std::this_thread::get_id() != thread_;
+  (behind ? seconds_behind_ : seconds_) += entry.seconds;
   entry.state = failed ? "failed" : "done";
   if (!timeline_.is_open()) return;
   const JsonObject sizes{{"bytes", static_cast<std::int64_t>(entry.operation.bytes)}};
@@ -45,7 +46,7 @@ void FlightRecorder::end(std::uint64_t number, bool failed) {
                          {"ts", entry.begin * kMicroseconds},
                          {"dur", entry.seconds * kMicroseconds},
                          {"pid", 0},
-                         {"tid", 0},
+                         {"tid", behind ? 1 : 0},
                          {"args", sizes}};
   timeline_.seekp(-static_cast<std::streamoff>(kEnd.size()), std::ios::cur);
   timeline_ << (first_ ? "\n" : ",\n") << event.line() << kEnd << std::flush;
@@ -55,6 +56,11 @@ void FlightRecorder::end(std::uint64_t number, bool failed) {
 double FlightRecorder::seconds() const {
   const std::lock_guard lock(mutex_);
   return seconds_;
+}
+
+double FlightRecorder::seconds_behind() const {
+  const std::lock_guard lock(mutex_);
+  return seconds_behind_;
 }
 
 std::string FlightRecorder::csv() const {

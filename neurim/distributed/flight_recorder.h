@@ -25,6 +25,7 @@ class FlightRecorder {
   std::string csv() const;
   /// The time of the operations of the thread that has made this, which waits for them.
   double seconds() const;
+  double seconds_behind() const;  ///< of all other threads
   /// Of the operation that is under way: its name; "": there is none.
   std::string under_way(double& seconds) const;
 
@@ -43,7 +44,7 @@ class FlightRecorder {
   std::uint64_t begun_ = 0;
   mutable std::mutex mutex_;
   std::deque<Entry> last_;
-  double seconds_ = 0;
+  double seconds_ = 0, seconds_behind_ = 0;
   std::ofstream timeline_;
   bool first_ = true;  // nothing is in the timeline
 };

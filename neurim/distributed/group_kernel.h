@@ -1,6 +1,6 @@
 // What kernels of ops that speak with other ranks have in common.
 #pragma once
-#include "neurim/distributed/process_group.h"
+#include "neurim/distributed/async_group.h"
 #include "neurim/graph/kernel.h"
 
 namespace neurim {
@@ -16,9 +16,15 @@ class GroupCall {
  public:
   explicit GroupCall(std::int64_t number);
   void run(const Args& args, const std::function<void(ProcessGroup& group)>& call) const noexcept;
+  /// Begins it in the group's queue; where there is none, runs it. What it throws comes with end().
+  void begin(const Args& args, std::int64_t bucket, std::function<void(ProcessGroup& group)> call) const noexcept;
+  /// Waits for it.
+  void end(const Args& args, std::int64_t bucket) const noexcept;
 
  private:
-  KnownGroup* known_;
+  void guarded(const Args& args, const std::function<void()>& call) const noexcept;
+  void wait(const AsyncGroup::Work& work) const;
+  std::shared_ptr<KnownGroup> known_;
 };
 
 /// For a kernel that copies memory: proposes that each output has the layout of the input of its number.

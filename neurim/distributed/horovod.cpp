@@ -10,7 +10,6 @@
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
 #include "neurim/distributed/all_reduce.h"
-#include "neurim/distributed/async_group.h"
 #include "neurim/distributed/joinable_group.h"
 #include "neurim/distributed/reduce_gradients.h"
 
@@ -66,16 +65,16 @@ struct World {
   Place place;
   std::shared_ptr<ProcessGroup> plain;
   std::shared_ptr<JoinableGroup> group;
-  AsyncGroup background;
-  std::int64_t number;  // of the group, for ops
+  std::shared_ptr<AsyncGroup> background;
+  GroupNumber number;  // of the group, for ops
   StallCheck stalls;
 
   explicit World(const Place& where)
       : place(where),
         plain(join_job(where)),
         group(std::make_shared<JoinableGroup>(plain)),
-        background(group),
-        number(group_number(group, [this](const auto& call) { background.run(call).wait(); })),
+        background(std::make_shared<AsyncGroup>(group)),
+        number(background),
         stalls(plain, seconds_in("HOROVOD_STALL_CHECK_TIME_SECONDS", kStallCheck)) {}
 };
 std::unique_ptr<World>& current() {
@@ -91,7 +90,7 @@ World& world() {
 /// Runs an operation behind those that are in the background.
 template <class Call>
 void in_order(const Call& call) {
-  world().background.run([&](ProcessGroup& group) { call(group); }).wait();
+  world().background->run([&](ProcessGroup& group) { call(group); }).wait();
 }
 
 Reduction reduction_of(ReduceOp op) {
@@ -276,7 +275,7 @@ Handle allreduce_async(const Tensor& tensor, ReduceOp op, DType compression) {
   check_type("allreduce_async", tensor);
   Handle handle;
   handle.state_ = std::make_shared<Handle::State>();
-  handle.state_->work = world().background.run([=, state = handle.state_](ProcessGroup& group) {
+  handle.state_->work = world().background->run([=, state = handle.state_](ProcessGroup& group) {
     state->result = reduced_of_type(group, {tensor}, op, compression)[0];
   });
   return handle;

@@ -11,10 +11,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <random>
+#include <utility>
 
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
 #include "neurim/distributed/socket.h"
+#include "neurim/hardware/machine.h"
 
 namespace neurim {
 
@@ -60,17 +63,24 @@ struct Ending {
   }
 };
 
-/// The processes of a job.
+/// How a rank is started.
+struct Start {
+  std::vector<std::string> command, variables;
+  std::string first_line;  // that it reads; "": it is a process of this machine, which reads nothing
+};
+
+/// The processes of a job: of this machine, or the remote shells of those elsewhere.
 class Ranks {
  public:
-  Ranks(const std::vector<std::string>& command, const std::vector<std::vector<std::string>>& variables,
-        const HeldSignals& signals, const fs::path& folder, double timeout)
+  Ranks(const std::vector<Start>& starts, const HeldSignals& signals, const fs::path& folder, double timeout)
       : folder_(folder), grace_(static_cast<std::int64_t>(1000 * std::min(kGrace, timeout))) {
-    for (const std::vector<std::string>& own : variables) start(command, own, signals);
+    for (const Start& one : starts) start(one, signals);
   }
   ~Ranks() {
     for (const pid_t process : processes_)
       if (process > 0) ::kill(process, SIGKILL), ::waitpid(process, nullptr, 0);
+    for (const int input : inputs_)
+      if (input >= 0) ::close(input);
   }
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
@@ -81,10 +91,13 @@ class Ranks {
     Clock::time_point last = Clock::time_point::max();
     while (collect(failed)) {
       if (!failed.empty() && last == Clock::time_point::max()) last = Clock::now() + grace_;
-      if (Clock::now() > last) hand_on(SIGKILL);
+      if (Clock::now() > last) {
+        hand_on(SIGKILL);
+        last = Clock::now() + grace_;
+      }
       bool by_a_process = false;
       const int signal = signals.next(by_a_process);
-      if (signal != 0 && signal != SIGCHLD && (by_a_process || signal != SIGINT)) hand_on(signal);
+      if (signal != 0 && signal != SIGCHLD) hand_on(signal, by_a_process || signal != SIGINT);
     }
     const auto first = std::find_if(failed.begin(), failed.end(), [](const Ending& one) { return one.rank == 0; });
     if (first == failed.end() || first->code == 1) print_others();
@@ -92,23 +105,29 @@ class Ranks {
   }
 
  private:
-  void start(const std::vector<std::string>& command, const std::vector<std::string>& variables,
-             const HeldSignals& signals) {
+  void start(const Start& how, const HeldSignals& signals) {
     std::vector<char*> arguments, environment;
-    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+    for (const std::string& word : how.command) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
-    for (const std::string& one : variables) environment.push_back(const_cast<char*>(one.c_str()));
+    for (const std::string& one : how.variables) environment.push_back(const_cast<char*>(one.c_str()));
     for (char** one = environ; *one; ++one) environment.push_back(*one);
     environment.push_back(nullptr);
     const bool first = processes_.empty();
     const std::string errors = errors_of(processes_.size()).string();
     const pid_t parent = ::getpid();
+    int input[2] = {-1, -1};
+    if (!how.first_line.empty() && ::pipe2(input, O_CLOEXEC) != 0)
+      fail(Fault::resource, "launch: cannot make a pipe: ", std::strerror(errno));
     const pid_t process = ::fork();
     if (process < 0) fail(Fault::resource, "launch: cannot start a process: ", std::strerror(errno));
     if (process == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no rank outlives its launcher
       if (::getppid() != parent) ::_exit(1);
       signals.release();
+      if (input[0] >= 0) {
+        ::dup2(input[0], STDIN_FILENO);
+        ::setpgid(0, 0);  // Ctrl-C of the terminal would end the shell before its rank
+      }
       for (const auto& [path, stream] :
            {std::pair("/dev/null", STDOUT_FILENO), std::pair(errors.c_str(), STDERR_FILENO)})
         if (const int file = first ? -1 : ::open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600); file >= 0)
@@ -117,6 +136,17 @@ class Ranks {
       ::_exit(127);
     }
     processes_.push_back(process);
+    inputs_.push_back(input[1]);
+    if (input[0] < 0) return;
+    ::close(input[0]);
+    tell(input[1], how.first_line);
+  }
+
+  /// Writes a line for a remote shell; one that has ended reads nothing.
+  static void tell(int input, const std::string& line) {
+    const std::string whole = line + '\n';
+    if (::write(input, whole.data(), whole.size()) < 0 && errno != EPIPE)
+      fail(Fault::resource, "launch: cannot write to a remote shell: ", std::strerror(errno));
   }
 
   fs::path errors_of(std::size_t rank) const { return folder_ / neurim::text("errors-", rank); }
@@ -126,9 +156,18 @@ class Ranks {
       if (is_there(errors_of(rank))) std::fputs(read_file(errors_of(rank)).c_str(), stderr);
   }
 
-  void hand_on(int signal) const {
-    for (const pid_t process : processes_)
-      if (process > 0) ::kill(process, signal);
+  /// `to_all`: also to the processes of this machine.
+  void hand_on(int signal, bool to_all = true) {
+    for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+      if (processes_[rank] == 0) continue;
+      if (inputs_[rank] < 0) {
+        if (to_all) ::kill(processes_[rank], signal);
+      } else if (signal != SIGKILL) {
+        tell(inputs_[rank], ::sigabbrev_np(signal));
+      } else {  // the shell there kills it; if it does not answer, ours is ended next
+        ::close(std::exchange(inputs_[rank], -1));
+      }
+    }
   }
 
   /// Notes who has ended; whether somebody still runs.
@@ -155,7 +194,74 @@ class Ranks {
   const fs::path folder_;  // of what ranks write to stderr
   const std::chrono::milliseconds grace_;
   std::vector<pid_t> processes_;  // 0: has ended
+  std::vector<int> inputs_;       // of remote shells; -1: a process of this machine, or a shell that was told to end
 };
+
+/// Where each rank runs.
+struct RankPlace {
+  std::string host;  // "": this machine
+  int local_rank = 0, local_size = 1;
+};
+
+std::vector<RankPlace> places_of(const LaunchOptions& options) {
+  std::vector<RankPlace> places;
+  const std::vector<HostSlots> here{{.host = "localhost", .slots = options.processes}};
+  for (const HostSlots& one : options.hosts.empty() ? here : options.hosts)
+    for (int local = 0; local < one.slots && std::ssize(places) < options.processes; ++local)
+      places.push_back({is_this_machine(one.host) ? "" : one.host, local, one.slots});
+  require(std::ssize(places) == options.processes, "np is ", options.processes, ", and hosts has room for ",
+          places.size(), " processes");
+  return places;
+}
+
+/// Where the ranks meet.
+std::string meeting_of(const LaunchOptions& options, const std::vector<RankPlace>& places) {
+  if (!options.address.empty()) return options.address;
+  const bool all_here = std::all_of(places.begin(), places.end(),
+                                    [](const RankPlace& one) { return one.host.empty(); });
+  if (all_here) return text("127.0.0.1:", Listener("127.0.0.1", "0").port());
+  if (places[0].host.empty()) return text(host_name(), ':', Listener("", "0").port());
+  constexpr unsigned kFirstPort = 20000, kPorts = 12000;  // below those that systems give to clients
+  return text(places[0].host, ':', kFirstPort + std::random_device()() % kPorts);
+}
+
+/// The variables of this process that ranks of other machines get too.
+std::vector<std::string> handed_on_variables() {
+  std::vector<std::string> variables;
+  for (char** one = environ; *one; ++one)
+    if (std::string_view(*one).find("NEURIM_") == 0 || std::string_view(*one).find("HOROVOD_") == 0)
+      variables.emplace_back(*one);
+  return variables;
+}
+
+/// All ranks of a job that has this secret.
+std::vector<Start> starts_of(const std::vector<std::string>& command, const LaunchOptions& options,
+                             const std::vector<RankPlace>& places, const fs::path& run_file) {
+  const std::string address = meeting_of(options, places), secret = drawn_secret();
+  std::vector<Start> starts;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const RankPlace& place = places[rank];
+    std::vector<std::string> variables{text("NEURIM_RANK=", rank),
+                                       text("NEURIM_SIZE=", places.size()),
+                                       text("NEURIM_LOCAL_RANK=", place.local_rank),
+                                       text("NEURIM_LOCAL_SIZE=", place.local_size),
+                                       text("NEURIM_ADDRESS=", address),
+                                       text("NEURIM_TIMEOUT=", options.timeout),
+                                       text(kRunFileVariable, '=', run_file.string())};
+    if (place.host.empty()) {
+      variables.push_back(text("NEURIM_SECRET=", secret));
+      starts.push_back({command, std::move(variables), ""});
+      continue;
+    }
+    const std::vector<std::string> handed_on = handed_on_variables();
+    variables.insert(variables.begin(), handed_on.begin(), handed_on.end());
+    std::vector<std::string> shell = split(options.remote_shell, ' ');
+    shell.push_back(place.host);
+    shell.push_back(remote_script(fs::current_path().string(), variables, command, "NEURIM_SECRET"));
+    starts.push_back({std::move(shell), {}, secret});
+  }
+  return starts;
+}
 
 }  // namespace
 
@@ -164,21 +270,17 @@ int launch(const std::vector<std::string>& command, const LaunchOptions& options
   require(options.processes >= 1 && options.processes <= 1024, "np is ", options.processes, "; it is 1 to 1024");
   require(options.restarts >= 0, "max_restarts is ", options.restarts, "; it is at least 0");
   require(options.timeout > 0, "timeout is ", options.timeout, "; it is a number of seconds above 0");
+  const std::vector<RankPlace> places = places_of(options);
+  require(options.restarts == 0 || places[0].host.empty(),
+          "max_restarts takes rank 0 on this machine, which keeps what was saved; name it first in hosts: localhost:1,",
+          places[0].host);
   const auto folder = temporary_folder();
   const fs::path run_file = *folder / "run";
   const HeldSignals signals;
   std::vector<std::string> line = command;
   for (int restart = 0;; ++restart) {
-    const std::string address = options.address.empty() ? text("127.0.0.1:", Listener("127.0.0.1", "0").port())
-                                                        : options.address;
-    const std::string secret = drawn_secret();
-    std::vector<std::vector<std::string>> variables;
-    for (int rank = 0; rank < options.processes; ++rank)
-      variables.push_back({text("NEURIM_RANK=", rank), text("NEURIM_SIZE=", options.processes),
-                           text("NEURIM_LOCAL_RANK=", rank), text("NEURIM_LOCAL_SIZE=", options.processes),
-                           text("NEURIM_ADDRESS=", address), text("NEURIM_SECRET=", secret),
-                           text("NEURIM_TIMEOUT=", options.timeout), text(kRunFileVariable, '=', run_file.string())});
-    const Ending ending = Ranks(line, variables, signals, *folder, options.timeout).wait(signals);
+    const Ending ending = Ranks(starts_of(line, options, places, run_file), signals, *folder, options.timeout)
+                              .wait(signals);
     if (ending.code == 0) return 0;
     const bool lost = ending.signal != 0 || ending.code == 1;
     if (options.tell && lost) options.tell(ending.text());

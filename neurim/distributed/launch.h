@@ -1,18 +1,24 @@
-// Starting the processes of a job on this machine.
+// Starting the processes of a job.
 #pragma once
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "neurim/base/file.h"
+#include "neurim/distributed/hosts.h"
 
 namespace neurim {
 
 /// How a job is started.
 struct LaunchOptions {
   int processes = 2;
-  int restarts = 0;     ///< how often the job begins again after it has lost a rank
-  std::string address;  ///< host:port at which ranks meet; "": a free port of this machine
+  int restarts = 0;                   ///< how often the job begins again after it has lost a rank
+  std::vector<HostSlots> hosts = {};  ///< where they run, ranks in this order; empty: all on this machine
+  /// Starts a command on another machine: the program and its options, before the machine's name and a line for a
+  /// shell.
+  std::string remote_shell = "ssh";
+  /// host:port at which ranks meet; "": a free port of this machine, or a port drawn by chance of the first of `hosts`.
+  std::string address;
   double timeout = 60;  ///< seconds that ranks wait for each other
   /// Told what happens, a line each.
   std::function<void(const std::string& line)> tell = {};
@@ -22,7 +28,8 @@ struct LaunchOptions {
 inline constexpr const char* kRunFileVariable = "NEURIM_RUN_FILE";
 
 /// Runs `command` as so many processes, each with its place in the environment (see place_of_process) and a new secret.
-/// Rank 0 has this process's stdout and stderr; what the others write to stderr follows at the end, unless rank 0 has
+/// On other machines they start in this process's folder, with its variables NEURIM_* and HOROVOD_*. Rank 0 has this
+/// process's stdout and stderr; what the others write to stderr follows at the end, unless rank 0 has
 /// ended with a code of wrong options, data, resources or a signal, as all have the same to say then. Signals are
 /// handed on; where a rank fails the others get some seconds to end by themselves, at most 10 and at most the timeout.
 /// A job that has lost a rank begins again, `restarts` times: with what `again` makes of the run that was saved, else

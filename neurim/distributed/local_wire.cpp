@@ -1,7 +1,7 @@
 #include "neurim/distributed/local_wire.h"
 
+#include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -54,7 +54,7 @@ class LocalWire final : public Wire {
     box.pop_front();
     const Frame frame{.operation = message.operation, .size = message.bytes.size()};
     frame.check(operation, in.size(), named(from));
-    std::memcpy(in.data(), message.bytes.data(), message.bytes.size());
+    std::ranges::copy(message.bytes, in.begin());
   }
 
   std::string invitation() override {

@@ -240,14 +240,24 @@ void MessageGroup::broadcast(std::span<std::byte> bytes, int root) {
 
 std::shared_ptr<ProcessGroup> MessageGroup::duplicate() {
   const std::string said = all_gather(rank() == 0 ? wire_->invitation() : "")[0];
-  return std::make_shared<MessageGroup>(wire_->duplicate(said), backend_, timeout_, recorder_);
+  auto made = std::make_shared<MessageGroup>(wire_->duplicate(said), backend_, timeout_, recorder_);
+  others_.push_back(made);
+  return made;
 }
 
 std::shared_ptr<ProcessGroup> MessageGroup::subgroup(const std::vector<int>& ranks) {
   const std::string said = all_gather(rank() == 0 ? wire_->invitation() : "")[0];
   std::unique_ptr<Wire> wire = wire_->duplicate(said);
   if (ranks.size() == 1) return self_group();
-  return std::make_shared<MessageGroup>(sub_wire(std::move(wire), ranks), backend_, timeout_, recorder_);
+  auto made = std::make_shared<MessageGroup>(sub_wire(std::move(wire), ranks), backend_, timeout_, recorder_);
+  others_.push_back(made);
+  return made;
+}
+
+void MessageGroup::abandon(const std::string& why) {
+  wire_->give_up(text(wire_->named(rank()), ": ", why));
+  for (const std::weak_ptr<MessageGroup>& other : others_)
+    if (const std::shared_ptr<MessageGroup> one = other.lock()) one->abandon(why);
 }
 
 void MessageGroup::send(std::span<const std::byte> bytes, int to) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <map>
+#include <vector>
 
 #include "neurim/base/text.h"
 #include "neurim/distributed/flight_recorder.h"
@@ -36,11 +37,12 @@ class MessageGroup final : public ProcessGroup {
   std::vector<std::string> all_to_all(const std::vector<std::string>& bytes) override;
   void send(std::span<const std::byte> bytes, int to) override;
   void receive(std::span<std::byte> bytes, int from) override;
-  void abandon(const std::string& why) override { wire_->give_up(text(wire_->named(rank()), ": ", why)); }
+  void abandon(const std::string& why) override;
   std::shared_ptr<ProcessGroup> duplicate() override;
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override;
   std::string last_operations() const override { return recorder_->csv(); }
   double seconds_in_operations() const override { return recorder_->seconds(); }
+  double seconds_behind() const override { return recorder_->seconds_behind(); }
   std::string under_way(double& seconds) const override { return recorder_->under_way(seconds); }
 
  private:
@@ -70,6 +72,7 @@ class MessageGroup final : public ProcessGroup {
   std::uint64_t operations_ = 0;
   std::map<int, std::uint64_t> sent_, received_;  // messages to and from each rank
   std::atomic<bool> failed_{false};
+  std::vector<std::weak_ptr<MessageGroup>> others_;  // duplicates and parts
 };
 
 }  // namespace neurim

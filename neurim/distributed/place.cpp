@@ -96,6 +96,9 @@ Place place_of_process(const Environment& environment) {
             backend, "'; known are auto, tcp, mpi");
     place.backend = backend == "mpi" || (backend == "auto" && is_mpi(launcher) && place.address.empty()) ? "mpi"
                                                                                                          : "tcp";
+    const std::string shared = environment("NEURIM_SHARED_MEMORY").value_or("1");
+    require(shared == "0" || shared == "1", "NEURIM_SHARED_MEMORY is '", shared, "'; it is 0 or 1");
+    place.shared_memory = shared == "1";
     const auto host = environment("HOROVOD_GLOO_RENDEZVOUS_ADDR"), port = environment("HOROVOD_GLOO_RENDEZVOUS_PORT");
     if (place.address.empty() && host && port) place.store = text(*host, ':', *port);
     require(place.backend == "mpi" || !place.address.empty() || !place.store.empty(), launcher.name, " has started ",

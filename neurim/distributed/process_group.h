@@ -68,8 +68,11 @@ class ProcessGroup {
   virtual std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) = 0;
   /// The last operations, as FlightRecorder::csv has them; "": they are not recorded.
   virtual std::string last_operations() const { return ""; }
-  /// The time that operations have taken so far, seconds.
+  /// The time that operations have taken so far, seconds: of the thread that has made the group, which has waited for
+  /// them.
   virtual double seconds_in_operations() const { return 0; }
+  /// The same of other threads, in duplicates and parts of the group too.
+  virtual double seconds_behind() const { return 0; }
   /// The operation that is under way in another thread, and since when; "": none.
   virtual std::string under_way(double& /*seconds*/) const { return ""; }
   /// Returns when all ranks have called it.

@@ -17,7 +17,7 @@ void in_buckets(const Tensors& tensors, const std::function<void(const std::vect
 /// as of one batch of them. Behind AccumulateGradients, before what looks at the numbers.
 class ReduceGradients final : public GradientTransform {
  public:
-  /// `group`: see group_number(). `sent`: see ProcessGroup::all_reduce.
+  /// `group`: see GroupNumber. `sent`: see ProcessGroup::all_reduce.
   explicit ReduceGradients(std::int64_t group, DType sent = DType::f32, std::size_t of_bucket = kBucketBytes)
       : group_(group), sent_(sent), of_bucket_(of_bucket) {}
   bool apply(Gradients& gradients, double samples) override;

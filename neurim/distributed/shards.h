@@ -12,7 +12,7 @@ std::vector<int> owners_of(const Tensors& weights, int ranks);
 /// Inputs: f32 tensors -> a f32 scalar, 0, and of the inputs that this rank owns the sums over the ranks of the group.
 class ReduceScatter final : public Op {
  public:
-  std::int64_t group = 0;            ///< see group_number()
+  std::int64_t group = 0;            ///< see GroupNumber
   DType sent = DType::f32;           ///< see ProcessGroup::all_reduce
   std::vector<std::int64_t> owners;  ///< the rank of each input
   std::string_view name() const override { return "reduce_scatter"; }
@@ -25,7 +25,7 @@ class ReduceScatter final : public Op {
 /// Inputs: f32 tensors -> the same, each as its owner has it.
 class AllGather final : public Op {
  public:
-  std::int64_t group = 0;            ///< see group_number()
+  std::int64_t group = 0;            ///< see GroupNumber
   std::vector<std::int64_t> owners;  ///< the rank of each input
   std::string_view name() const override { return "all_gather"; }
   void fields(Fields& f) override { f("group", group)("owners", owners); }

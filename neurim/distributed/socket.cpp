@@ -145,6 +145,16 @@ void Socket::wait(const Socket* to, const Socket* from, Deadline deadline, bool&
   from_ready = from && files[count - 1].revents != 0;
 }
 
+bool Socket::takes() const {
+  pollfd file{file_, POLLOUT, 0};
+  return ::poll(&file, 1, 0) > 0;
+}
+
+bool Socket::has_come() const {
+  pollfd file{file_, POLLIN, 0};
+  return ::poll(&file, 1, 0) > 0;
+}
+
 void Socket::end_sending() { ::shutdown(file_, SHUT_WR); }
 void Socket::end() { ::shutdown(file_, SHUT_RDWR); }
 

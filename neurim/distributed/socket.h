@@ -30,6 +30,8 @@ class Socket {
   /// Waits until `to` takes bytes or `from` has some; null: neither is waited for. Sets which of them are ready. Throws
   /// at the deadline.
   static void wait(const Socket* to, const Socket* from, Deadline deadline, bool& to_ready, bool& from_ready);
+  bool takes() const;     ///< whether bytes can be sent now
+  bool has_come() const;  ///< whether there are bytes, or the other process has ended
   /// Sends nothing more; what was sent still arrives.
   void end_sending();
   /// Ends the connection; whoever waits for it is told.

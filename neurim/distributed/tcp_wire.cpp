@@ -9,6 +9,7 @@
 #include "neurim/base/sha256.h"
 #include "neurim/base/text.h"
 #include "neurim/base/xxh64.h"
+#include "neurim/distributed/shared_inbox.h"
 #include "neurim/distributed/wire.h"
 #include "neurim/hardware/machine.h"
 
@@ -22,6 +23,8 @@ constexpr auto kIntroduction = std::chrono::seconds(5);
 constexpr auto kLastWords = std::chrono::milliseconds(200);  // for reports to be sent and read
 constexpr std::size_t kMostMessage = 1 << 16;                // of those who introduce themselves
 constexpr std::size_t kMostFrame = 1 << 20;                  // bytes of a frame
+constexpr auto kLook = std::chrono::milliseconds(20);        // how often connections beside shared memory are looked at
+constexpr auto kGlance = std::chrono::microseconds(200);     // the same of one that bytes go over
 constexpr std::size_t kShortFrame = 1 << 14;                 // bytes that go with the frame's head
 
 /// "host:port" -> its parts; of "[::1]:80" without the brackets.
@@ -52,28 +55,52 @@ std::string introduce(Socket& socket, const std::string& secret, const std::stri
   return said;
 }
 
-/// A message that is being sent, in frames.
+/// How bytes get to another rank and back: over the connection, or by memory that both share.
+struct Path {
+  Socket& socket;
+  int rank, other;
+  SharedInbox *own, *theirs;  // null: the connection
+
+  bool shared() const { return theirs != nullptr; }
+  bool may_send() const { return shared() || socket.takes(); }
+  bool may_receive() const { return shared() || socket.has_come(); }
+  std::size_t send_some(std::span<const std::byte> bytes) const {
+    return shared() ? theirs->put(rank, bytes) : socket.send_some(bytes);
+  }
+  std::size_t receive_some(std::span<std::byte> bytes) const {
+    return shared() ? own->take(other, bytes, *theirs) : socket.receive_some(bytes);
+  }
+};
+
+/// A message that is being sent, in frames. What goes over a connection has checksums.
 class Outgoing {
  public:
-  Outgoing(const Operation& operation, std::span<const std::byte> bytes) : operation_(operation), rest_(bytes) {
+  Outgoing(const Operation& operation, std::span<const std::byte> bytes, const Path& path)
+      : operation_(operation), rest_(bytes), path_(path) {
     begin_frame();
   }
+  const Path& path() const { return path_; }
   bool done() const { return rest_.empty() && frame_.empty() && head_.empty(); }
-  /// Sends what the connection takes now.
-  void go_on(Socket& socket) {
+  /// Sends what is taken now; whether anything was.
+  bool go_on() {
+    std::size_t sent = 0;
     if (!head_.empty()) {
-      head_.erase(0, socket.send_some(std::as_bytes(std::span(head_))));
+      sent = path_.send_some(std::as_bytes(std::span(head_)));
+      head_.erase(0, sent);
     } else {
-      frame_ = frame_.subspan(socket.send_some(frame_));
+      sent = path_.send_some(frame_);
+      frame_ = frame_.subspan(sent);
     }
     if (head_.empty() && frame_.empty() && !rest_.empty()) begin_frame();
+    return sent > 0;
   }
 
  private:
   void begin_frame() {
     frame_ = rest_.first(std::min(rest_.size(), kMostFrame));
     rest_ = rest_.subspan(frame_.size());
-    head_ = Frame{.operation = operation_, .size = frame_.size(), .checksum = xxh64(frame_)}.written();
+    const std::uint64_t checksum = path_.shared() ? 0 : xxh64(frame_);
+    head_ = Frame{.operation = operation_, .size = frame_.size(), .checksum = checksum}.written();
     if (frame_.size() > kShortFrame) return;
     head_ += as_text(frame_);
     frame_ = {};
@@ -82,34 +109,40 @@ class Outgoing {
   const Operation& operation_;
   std::span<const std::byte> rest_, frame_;
   std::string head_;
+  const Path path_;
 };
 
 /// A message that is being received.
 class Incoming {
  public:
-  Incoming(const Operation& operation, std::span<std::byte> bytes, std::string sender)
-      : operation_(operation), rest_(bytes), sender_(std::move(sender)) {}
+  Incoming(const Operation& operation, std::span<std::byte> bytes, std::string sender, const Path& path)
+      : operation_(operation), rest_(bytes), sender_(std::move(sender)), path_(path) {}
+  const Path& path() const { return path_; }
   bool done() const { return begun_ && rest_.empty() && left_.empty() && head_ == 0; }
-  /// Takes what is there; throws what a report says, and where something else came than is expected.
-  void go_on(Socket& socket) {
+  /// Takes what is there; whether anything was. Throws what a report says, and where something else came than is
+  /// expected.
+  bool go_on() {
+    std::size_t came = 0;
     if (left_.empty()) {
-      head_ += socket.receive_some(std::span(bytes_of_head_).subspan(head_));
-      if (head_ < Frame::kSize) return;
-      begin_frame(socket);
+      came = path_.receive_some(std::span(bytes_of_head_).subspan(head_));
+      head_ += came;
+      if (head_ < Frame::kSize) return came > 0;
+      begin_frame();
     } else {
-      left_ = left_.subspan(socket.receive_some(left_));
+      came = path_.receive_some(left_);
+      left_ = left_.subspan(came);
     }
-    if (!left_.empty()) return;
-    if (xxh64(whole_) != checksum_)
+    if (left_.empty() && !path_.shared() && xxh64(whole_) != checksum_)
       fail(Fault::failure, sender_, ": what came is not what it sent: the checksum is another");
+    return came > 0;
   }
 
  private:
-  void begin_frame(Socket& socket) {
+  void begin_frame() {
     const Frame frame = Frame::read(bytes_of_head_);
     if (frame.report) {
       std::string why(std::min<std::uint64_t>(frame.size, Frame::kMostReport), '\0');
-      socket.receive(std::as_writable_bytes(std::span(why)), Clock::now() + kLastWords);
+      path_.socket.receive(std::as_writable_bytes(std::span(why)), Clock::now() + kLastWords);
       fail(Fault::failure, why);
     }
     frame.check(operation_, rest_.size(), sender_);
@@ -122,6 +155,7 @@ class Incoming {
   const Operation& operation_;
   std::span<std::byte> rest_, left_, whole_;  // of the message; of its frame, what is still to come and all
   const std::string sender_;
+  const Path path_;
   std::array<std::byte, Frame::kSize> bytes_of_head_{};
   std::size_t head_ = 0;  // of its bytes, those that came
   std::uint64_t checksum_ = 0;
@@ -135,7 +169,10 @@ class TcpWire final : public Wire {
     const Deadline until = Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(place.timeout * 1000));
     naming(
         [&] { return text("rank ", rank_, " of ", size_, " (", host_name(), ") meets the others at ", place.address); },
-        [&] { meet(place, until); });
+        [&] {
+          meet(place, until);
+          share_memory(until);
+        });
   }
 
   int rank() const override { return rank_; }
@@ -148,17 +185,22 @@ class TcpWire final : public Wire {
     try {
       std::optional<Outgoing> outgoing;
       std::optional<Incoming> incoming;
-      if (to != kNobody) outgoing.emplace(operation, out);
-      if (from != kNobody) incoming.emplace(operation, in, named(from));
+      if (to != kNobody) outgoing.emplace(operation, out, path(to));
+      if (from != kNobody) incoming.emplace(operation, in, named(from), path(from));
       for (;;) {
-        const bool sends = outgoing && !outgoing->done(), receives = incoming && !incoming->done();
+        Outgoing* const sends = outgoing && !outgoing->done() ? &*outgoing : nullptr;
+        Incoming* const receives = incoming && !incoming->done() ? &*incoming : nullptr;
         if (!sends && !receives) return;
-        bool to_ready = false, from_ready = false;
         at_fault = receives ? from : to;
+        if ((sends && sends->path().shared()) || (receives && receives->path().shared())) {
+          go_on_sharing(sends, receives, until, at_fault);
+          continue;
+        }
+        bool to_ready = false, from_ready = false;
         Socket::wait(sends ? &link(to) : nullptr, receives ? &link(from) : nullptr, until, to_ready, from_ready);
-        if (from_ready) incoming->go_on(link(from));
+        if (from_ready) receives->go_on();
         at_fault = to;
-        if (to_ready) outgoing->go_on(link(to));
+        if (to_ready) sends->go_on();
       }
     } catch (const Error& error) {
       if (std::string_view(error.what()).substr(0, 5) == "rank ") throw;  // it names the rank itself
@@ -200,6 +242,52 @@ class TcpWire final : public Wire {
   }
 
  private:
+  /// Sends and receives what is possible now, or waits a while. A connection beside shared memory brings bytes only
+  /// where the other rank ends.
+  void go_on_sharing(Outgoing* sends, Incoming* receives, Deadline until, int& at_fault) {
+    const std::uint32_t rung = inbox_->rung();
+    const auto goes_on = [&] {
+      const bool came = receives && receives->path().may_receive() && receives->go_on();
+      return (sends && sends->path().may_send() && sends->go_on()) || came;
+    };
+    if (goes_on()) return;
+    bool all_shared = true;
+    for (const Path* path : {receives ? &receives->path() : nullptr, sends ? &sends->path() : nullptr}) {
+      if (!path || !path->shared()) {
+        all_shared = all_shared && !path;
+      } else if (path->socket.has_come()) {
+        if (goes_on()) return;  // it has left bytes before
+        at_fault = path->other;
+        fail(Fault::failure, "the connection is lost: the other process has ended");
+      }
+    }
+    if (Clock::now() >= until) fail(Fault::failure, "nothing came in time");
+    inbox_->wait(rung, all_shared ? kLook : kGlance);
+  }
+
+  Path path(int other) {
+    return {link(other), rank_, other, inbox_.get(), inboxes_[static_cast<std::size_t>(other)].get()};
+  }
+
+  /// Finds out with whom of this machine memory can be shared, which both have to see.
+  void share_memory(Deadline until) {
+    inboxes_.resize(links_.size());
+    if (place_.shared_memory) inbox_ = SharedInbox::make(size_);
+    const auto with_each = [&](const auto& call) {
+      for (std::size_t other = 0; other < links_.size(); ++other)
+        if (links_[other]) call(links_[other], inboxes_[other]);
+    };
+    with_each([&](Socket& link, auto& /*theirs*/) { link.send_message(inbox_ ? inbox_->address() : "", until); });
+    with_each([&](Socket& link, auto& theirs) {
+      const std::string address = link.receive_message(kMostMessage, until);
+      if (inbox_) theirs = SharedInbox::open(address, size_);
+    });
+    with_each([&](Socket& link, auto& theirs) { link.send_message(theirs ? "shared" : "", until); });
+    with_each([&](Socket& link, auto& theirs) {
+      if (link.receive_message(kMostMessage, until).empty()) theirs.reset();
+    });
+  }
+
   Socket& link(int rank) {
     Socket& link = links_[static_cast<std::size_t>(rank)];
     if (!link) fail(Fault::failure, "the connection is closed");
@@ -337,8 +425,10 @@ class TcpWire final : public Wire {
 
   const Place place_;
   const int rank_, size_;
-  std::vector<std::string> hosts_;  // by ranks
-  std::vector<Socket> links_;       // to the others
+  std::vector<std::string> hosts_;                     // by ranks
+  std::vector<Socket> links_;                          // to the others
+  std::unique_ptr<SharedInbox> inbox_;                 // null: no memory is shared
+  std::vector<std::unique_ptr<SharedInbox>> inboxes_;  // of the others; null: it goes over the link
 };
 
 }  // namespace

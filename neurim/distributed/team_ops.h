@@ -9,7 +9,7 @@ namespace neurim {
 /// 2019, there f.)
 class TeamCopy final : public Op {
  public:
-  std::int64_t group = 0;  ///< see group_number()
+  std::int64_t group = 0;  ///< see GroupNumber
   std::string_view name() const override { return "team_copy"; }
   void fields(Fields& f) override { f("group", group); }
   Types infer(std::span<const Type> in) const override;
@@ -21,7 +21,7 @@ class TeamCopy final : public Op {
 /// of which each takes its part.
 class TeamGather final : public Op {
  public:
-  std::int64_t group = 0;  ///< see group_number()
+  std::int64_t group = 0;  ///< see GroupNumber
   std::int64_t axis = 0;   ///< from 0 on
   std::string_view name() const override { return "team_gather"; }
   void fields(Fields& f) override { f("group", group)("axis", axis); }

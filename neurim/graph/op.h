@@ -137,6 +137,9 @@ class Op : public std::enable_shared_from_this<Op> {
   /// Whether its outputs follow from inputs and attributes alone, so that equal nodes are one, and one of constants is
   /// computed when it is planned. Not of an op that speaks with other processes.
   virtual bool pure() const { return true; }
+  /// Whether it begins what goes on beside other ops: it runs as soon as what it reads is there, not in the order of
+  /// the trace. Such ops keep their order among themselves.
+  virtual bool begins_early() const { return false; }
   virtual bool checks_data() const { return false; }  ///< its kernels may set Args::status
   /// What those found, "the target at (3) is 12, which is not in [0,10)", or "". Reads no data of floating inputs.
   virtual std::string data_fault(std::span<const Tensor> /*in*/) const { return {}; }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "neurim/base/error.h"
-#include "neurim/distributed/all_reduce.h"
 #include "neurim/distributed/shards.h"
 
 namespace neurim {
@@ -11,7 +10,9 @@ namespace neurim {
 Job::Job() : group_(self_group()) {}
 
 Job::Job(std::shared_ptr<ProcessGroup> group) : group_(std::move(group)) {
-  if (!alone()) number_ = data_number_ = group_number(group_);
+  if (alone()) return;
+  number_ = GroupNumber(group_);
+  data_number_ = GroupNumber(std::make_shared<AsyncGroup>(group_->duplicate()));
 }
 
 Job Job::in_teams(const char* option, int ranks) const {
@@ -25,8 +26,8 @@ Job Job::in_teams(const char* option, int ranks) const {
   std::vector<int> team, same_place;
   for (int rank = group_->rank() / ranks * ranks; std::ssize(team) < ranks; ++rank) team.push_back(rank);
   for (int rank = group_->rank() % ranks; rank < size(); rank += ranks) same_place.push_back(rank);
-  job.team_number_ = group_number(group_->subgroup(team));
-  job.data_number_ = group_number(group_->subgroup(same_place));
+  job.team_number_ = GroupNumber(group_->subgroup(team));
+  job.data_number_ = GroupNumber(std::make_shared<AsyncGroup>(group_->subgroup(same_place)));
   return job;
 }
 

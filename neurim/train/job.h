@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "neurim/distributed/process_group.h"
+#include "neurim/distributed/all_reduce.h"
 #include "neurim/model/model.h"
 #include "neurim/optim/optimizer.h"
 
@@ -29,7 +29,9 @@ class Job {
   int replica() const { return rank() / team_; }             ///< the number of this rank's team
   int replicas() const { return size() / team_; }            ///< how many of them share batches
   std::int64_t team_number() const { return team_number_; }  ///< of the group of a team, for ops
-  std::int64_t data_number() const { return data_number_; }  ///< of the group of ranks of one place in their teams
+  /// Of the group of ranks of one place in their teams, which sums gradients beside other ops.
+  std::int64_t data_number() const { return data_number_; }
+  double waited() const { return group_waited(data_number_); }  ///< for those sums, seconds
 
   /// Into how many parts each rank takes its share of a batch. Deterministic trainings have four parts at least in all,
   /// so that 1, 2 and 4 processes do the same.
@@ -57,9 +59,8 @@ class Job {
 
  private:
   std::shared_ptr<ProcessGroup> group_;
-  std::int64_t number_ = 0;
   int team_ = 1;  // ranks of one
-  std::int64_t team_number_ = 0, data_number_ = 0;
+  GroupNumber number_, team_number_, data_number_;
 };
 
 }  // namespace neurim

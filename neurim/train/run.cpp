@@ -20,7 +20,6 @@
 #include "neurim/train/model_folder.h"
 #include "neurim/train/run_folder.h"
 #include "neurim/train/run_summary.h"
-#include "neurim/train/scaling.h"
 
 namespace neurim {
 
@@ -62,16 +61,6 @@ Progress start_or_load(const fs::path& weights, Model& model, const TrainState& 
 bool are_other_facts(const fs::path& folder, const std::string& facts) {
   const fs::path told = folder / "data.json";
   return fs::exists(told) && read_text(told) != facts;
-}
-
-/// Right-aligned in a column, with at least one blank before it.
-std::string cell(const std::string& value, std::size_t width) {
-  return std::string(std::max(width, value.size() + 1) - value.size(), ' ') + value;
-}
-
-std::string cell(double value, int decimals, std::size_t width) {
-  const std::string whole = std::isnan(value) ? "-" : fixed(value, decimals);
-  return cell(whole.size() < width ? whole : significant(value), width);
 }
 
 }  // namespace
@@ -282,20 +271,26 @@ std::string Run::progress_row(std::string label, double share, std::string tail)
 
 /// Prints how well the processes have shared the work of this command.
 void Run::report_scaling() {
-  if (control_.job.alone() || trained_seconds_ == 0) return;
-  const ScalingReport scaling = scaling_of(control_.job, trained_seconds_, spoken_seconds_, trained_samples_);
+  if (control_.job.alone() || times_.all == 0) return;
+  const ScalingReport scaling = scaling_of(control_.job, times_);
   console_.print(scaling.line());
   console_.event(scaling.event());
 }
 
+/// What this process has spent so far.
+RankTimes Run::times() const {
+  const ProcessGroup& group = control_.job.group();
+  return {.all = progress_.seconds,
+          .spoken = group.seconds_in_operations(),
+          .waited = stepping_->waited() + control_.job.waited(),
+          .behind = group.seconds_behind(),
+          .samples = static_cast<double>(progress_.seen)};
+}
+
 bool Run::train_epoch() {
-  const auto in_operations = [&] { return control_.job.group().seconds_in_operations() + stepping_->waited(); };
-  const double spoken = in_operations(), seconds = progress_.seconds;
-  const std::int64_t seen = progress_.seen;
+  const RankTimes before = times();
   const bool done = train_batches();
-  trained_seconds_ += progress_.seconds - seconds;
-  trained_samples_ += static_cast<double>(progress_.seen - seen);
-  spoken_seconds_ += in_operations() - spoken;
+  times_ = times_ + (times() - before);
   return done;
 }
 

@@ -5,6 +5,7 @@
 
 #include "neurim/compile/plan.h"
 #include "neurim/train/results_csv.h"
+#include "neurim/train/scaling.h"
 #include "neurim/train/stepping.h"
 #include "neurim/train/tensorboard.h"
 #include "neurim/train/trainer.h"
@@ -71,6 +72,7 @@ class Run : public OpenRun {
   TrainResult train_epochs();
   void leave_operations() const;
   void report_scaling();
+  RankTimes times() const;
   PlanOptions plan_options() const;
   /// Steps of the optimizer so far, those that moved nothing too.
   std::int64_t optimizer_steps() const;
@@ -112,9 +114,9 @@ class Run : public OpenRun {
   double first_step_seconds_ = 0;  // of this process's first epoch, with the time to make its plan
   std::int64_t timed_steps_ = 0;   // after that one
   bool estimated_ = false, table_begun_ = false;
-  bool stops_ = false;                                                     // what the ranks of a job have agreed on
-  double trained_seconds_ = 0, trained_samples_ = 0, spoken_seconds_ = 0;  // of this process's epochs
-  double waited_ = 0;  // for batches of the current epoch in this process, seconds
+  bool stops_ = false;  // what the ranks of a job have agreed on
+  RankTimes times_;     // of this process's epochs
+  double waited_ = 0;   // for batches of the current epoch in this process, seconds
 };
 
 }  // namespace neurim

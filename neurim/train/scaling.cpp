@@ -9,6 +9,16 @@
 
 namespace neurim {
 
+RankTimes RankTimes::operator+(const RankTimes& other) const {
+  return {all + other.all, spoken + other.spoken, waited + other.waited, behind + other.behind,
+          samples + other.samples};
+}
+
+RankTimes RankTimes::operator-(const RankTimes& other) const {
+  return {all - other.all, spoken - other.spoken, waited - other.waited, behind - other.behind,
+          samples - other.samples};
+}
+
 double ScalingReport::samples_per_second() const { return seconds > 0 ? samples / seconds : 0; }
 
 double ScalingReport::share_of_communication() const {
@@ -34,6 +44,7 @@ std::string ScalingReport::line() const {
   std::string line = text(computing.size(), " processes: ", fixed(samples_per_second(), 0), " samples a second, ",
                           fixed(100 * share_of_communication(), 0), " % of the time for sums and waiting (efficiency ",
                           fixed(100 * efficiency(), 0), " %)");
+  if (beside > 0) line += text(", ", fixed(100 * beside, 0), " % of the sums beside computing");
   if (imbalance() > kUneven)
     line += text("; rank ", slowest(), " (", hosts[slowest()], ") computes ", fixed(imbalance(), 2),
                  " times as long as the median");
@@ -47,6 +58,7 @@ JsonObject ScalingReport::event() const {
           {"seconds", seconds},
           {"efficiency", efficiency()},
           {"communication", share_of_communication()},
+          {"beside_computing", beside},
           {"slowest_rank", static_cast<std::int64_t>(slowest())},
           {"imbalance", imbalance()},
           {"computing_seconds", computing},
@@ -54,17 +66,22 @@ JsonObject ScalingReport::event() const {
           {"hosts", hosts}};
 }
 
-ScalingReport scaling_of(const Job& job, double seconds, double communication, double samples) {
-  ScalingReport scaling{.samples = samples};
-  const std::vector<std::string> all = job.group().all_gather(text(seconds, ' ', communication, ' ', host_name()));
+ScalingReport scaling_of(const Job& job, const RankTimes& own) {
+  ScalingReport scaling{.samples = own.samples};
+  double waited = 0, behind = 0;
+  const std::vector<std::string> all = job.group().all_gather(
+      text(own.all, ' ', own.spoken, ' ', own.waited, ' ', own.behind, ' ', host_name()));
   for (const std::string& rank : all) {
     const std::vector<std::string> words = split(rank, ' ');
-    const double whole = std::stod(words.at(0)), spoken = std::min(std::stod(words.at(1)), whole);
+    const double whole = std::stod(words.at(0)), waits = std::stod(words.at(2));
+    const double spoken = std::min(std::stod(words.at(1)) + waits, whole);
     scaling.seconds = std::max(scaling.seconds, whole);
     scaling.communication.push_back(spoken);
     scaling.computing.push_back(whole - spoken);
-    scaling.hosts.push_back(words.at(2));
+    waited += waits, behind += std::stod(words.at(3));
+    scaling.hosts.push_back(words.at(4));
   }
+  if (behind > 0) scaling.beside = std::max(0.0, 1 - waited / behind);
   return scaling;
 }
 

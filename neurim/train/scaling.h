@@ -8,12 +8,25 @@
 
 namespace neurim {
 
+/// Where this rank's time of training went, seconds.
+struct RankTimes {
+  double all = 0;      ///< of training
+  double spoken = 0;   ///< in operations with other ranks
+  double waited = 0;   ///< for operations in other threads
+  double behind = 0;   ///< that operations in other threads took
+  double samples = 0;  ///< of all ranks
+
+  RankTimes operator+(const RankTimes& other) const;
+  RankTimes operator-(const RankTimes& other) const;
+};
+
 /// Where the time of each rank went.
 struct ScalingReport {
   double seconds = 0;                 ///< of training, on the slowest rank
   double samples = 0;                 ///< of all ranks
   std::vector<double> communication;  ///< seconds in operations with other ranks, and waiting for them, by ranks
   std::vector<double> computing;      ///< the others
+  double beside = 0;                  ///< of the time of operations in other threads the share that no rank waited for
   std::vector<std::string> hosts;
 
   double samples_per_second() const;
@@ -27,7 +40,7 @@ struct ScalingReport {
   JsonObject event() const;  ///< for programs
 };
 
-/// Collects this rank's seconds of training, and those of them that went to operations. All ranks call it.
-ScalingReport scaling_of(const Job& job, double seconds, double communication, double samples);
+/// Collects the times of all ranks, each of which calls it.
+ScalingReport scaling_of(const Job& job, const RankTimes& own);
 
 }  // namespace neurim

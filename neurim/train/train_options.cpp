@@ -712,7 +712,7 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters&
   if (together && !job.alone()) {
     if (o.parallel.sync_bn) optimizer->sum_losses();
     if (o.parallel.zero > 0)
-      optimizer->add(std::make_unique<ShardGradients>(job.number(), static_cast<int>(o.parallel.zero),
+      optimizer->add(std::make_unique<ShardGradients>(job.data_number(), static_cast<int>(o.parallel.zero),
                                                       owners_of(optimizer->weights(), job.size()), o.parallel.sent()));
     else if (job.replicas() > 1)
       optimizer->add(std::make_unique<ReduceGradients>(job.data_number(), o.parallel.sent()));

@@ -114,7 +114,7 @@ Validation::Answers Validation::gathered(const Answers& own) const {
     const char* at = part.data();
     const auto take = [&](auto& values, std::size_t size) {
       values.resize(size);
-      std::memcpy(values.data(), at, size * sizeof values[0]);
+      std::copy_n(at, size * sizeof values[0], reinterpret_cast<char*>(values.data()));
       at += size * sizeof values[0];
     };
     Answers& rank = ranks.emplace_back();

@@ -25,7 +25,7 @@ RUNNER = os.path.join(os.environ.get("NEURIM_BUILD", "build"), "tests", "op_samp
 
 # Random numbers are our own, and the gradients are reached through the ops that they are of. What ONNX's operators are made of is
 # compared by ONNX's own tests (onnx_conformance_test.py).
-WITHOUT_TWIN = {"all_gather", "all_reduce", "reduce_scatter", "team_copy", "team_gather", "dropout", "random_uniform", "integer", "top_k", "scatter", "grid_sample", "roi_align", "deform_columns",
+WITHOUT_TWIN = {"all_gather", "all_reduce", "all_reduce_begin", "all_reduce_end", "reduce_scatter", "team_copy", "team_gather", "dropout", "random_uniform", "integer", "top_k", "scatter", "grid_sample", "roi_align", "deform_columns",
                 "max_pool_indices", "max_unpool", "max_roi_pool", "linear_attention"}
 # Inputs that PyTorch's own function has no gradient for, or one that only log_softmax makes right (see losses_test.py).
 CONSTANT_IN_TORCH = {"batch_norm": (3, 4), "cross_entropy": (2,), "binary_cross_entropy": (2,), "ctc_loss": (0,)}
