@@ -20,7 +20,7 @@ if "NEURIM_BUILD" not in os.environ:
     sys.exit(77)
 ROOT = Path(__file__).resolve().parent.parent
 NEURIM = str(Path(os.environ["NEURIM_BUILD"], "neurim"))
-VERBS = "train val predict explain embed runs board run resume export prune quantize launch data info models layers operators demo collectives benchmark doctor version".split()
+VERBS = "train val predict explain embed runs board run resume export prune quantize launch data info models layers operators demo collectives simulate benchmark doctor version".split()
 DATA_TASKS = "convert dedupe download label-issues pack preview scan split stats".split()
 
 

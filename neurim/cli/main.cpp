@@ -44,6 +44,7 @@ constexpr Verb kVerbs[] = {
     {"operators", "list the operators of ONNX that models may have", verb_operators},
     {"demo", "train, evaluate and export on drawn digits: needs no data", verb_demo, true},
     {"collectives", "measure sums over the processes of a job", verb_collectives},
+    {"simulate", "predict how training scales over many devices", verb_simulate},
     {"benchmark", "measure training or inference", verb_benchmark},
     {"doctor", "tell what this machine is and reaches", verb_doctor},
     {"version", "print the version", verb_version},

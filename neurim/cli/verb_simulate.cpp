@@ -148,7 +148,7 @@ void set_compute(SimulatedTraining& training, const Asked& asked, const Fabric& 
 
 SimulatedTraining training_of(const Asked& asked, const Fabric& fabric) {
   require(asked.params.has_value(),
-          "params is missing; give the trainable numbers of the model, such as params=25.6e6");
+          "params is missing; give how many trainable numbers the model has, such as params=25.6e6");
   require(asked.gradient_bits == 16 || asked.gradient_bits == 32, "gradient_bits is ", asked.gradient_bits,
           "; it is 16 or 32");
   require(!asked.micro_batches || *asked.micro_batches >= 1, "microbatches is ", asked.micro_batches.value_or(0),
@@ -197,18 +197,18 @@ int list_machines(Console& console) {
   return 0;
 }
 
-void print_table(Console& console, const std::vector<Prediction>& predictions, const Fabric& fabric) {
+void print_table(Console& console, const std::vector<ScalingPrediction>& predictions, const Fabric& fabric) {
   console.print(cell("devices", 9) + cell("batch", 8) + cell("step ms", 12) + cell("samples/s", 13) +
                 cell("efficiency %", 14) + cell("communication %", 17) + cell("sums ms", 10) + cell("by", 6) +
                 cell("memory GB", 11));
   constexpr double kFew = 1000;
   bool fits = true;
-  for (const Prediction& at : predictions) {
+  for (const ScalingPrediction& at : predictions) {
     console.print(cell(text(at.devices), 9) + cell(text(at.batch), 8) + cell(at.step / kMilli, 3, 12) +
                   cell(at.samples_per_second(), at.samples_per_second() < kFew ? 2 : 0, 13) +
                   cell(100 * at.efficiency(), 1, 14) + cell(100 * at.communication(), 1, 17) +
                   cell(at.gradient_sums / kMilli, 3, 10) + cell(std::string(name(at.algorithm)), 6) +
-                  cell(at.memory.total() / kGiga, 1, 10) + (at.fits ? "" : "!"));
+                  cell(at.memory.total() / kGiga, 2, 10) + (at.fits ? "" : "!"));
     fits = fits && at.fits;
   }
   if (!fits)
@@ -217,7 +217,7 @@ void print_table(Console& console, const std::vector<Prediction>& predictions, c
                        "zero, pipeline or tensor"));
 }
 
-JsonObject event_of(const Prediction& at) {
+JsonObject event_of(const ScalingPrediction& at) {
   return {{"event", "prediction"},
           {"devices", at.devices},
           {"nodes", at.nodes},
@@ -266,7 +266,7 @@ int verb_simulate(const Words& words) {
   const Fabric fabric = fabric_of(asked);
   const std::vector<std::int64_t> counts = counts_of(asked);
   const SimulatedTraining training = training_of(asked, fabric);
-  std::vector<Prediction> predictions;
+  std::vector<ScalingPrediction> predictions;
   for (const std::int64_t devices : counts)
     predictions.push_back(predict(fabric, training, devices, batch_of(asked, training, devices)));
   console.print(text("neurim ", version(), "  simulate  ", fabric.name, ": ", fabric.about));
@@ -274,13 +274,13 @@ int verb_simulate(const Words& words) {
                      significant(training.compute.per_sample / kMilli), " ms for each sample",
                      asked.measured.empty() ? "" : ", by the measured steps"));
   print_table(console, predictions, fabric);
-  for (const Prediction& at : predictions) console.event(event_of(at));
+  for (const ScalingPrediction& at : predictions) console.event(event_of(at));
   JsonObject summary{{"event", "summary"},
                      {"machine", fabric.name},
                      {"predictions", predictions.size()},
                      {"fixed_seconds", training.compute.fixed},
                      {"sample_seconds", training.compute.per_sample}};
-  const Prediction &first = predictions.front(), &last = predictions.back();
+  const ScalingPrediction &first = predictions.front(), &last = predictions.back();
   if (first.devices != last.devices) {
     const double gain = last.samples_per_second() / first.samples_per_second();
     const double ideal = static_cast<double>(last.devices) / static_cast<double>(first.devices);

@@ -24,6 +24,7 @@ int verb_quantize(const Words& words);
 int verb_resume(const Words& words);
 int verb_run(const Words& words);
 int verb_runs(const Words& words);
+int verb_simulate(const Words& words);
 int verb_train(const Words& words);
 int verb_val(const Words& words);
 int verb_version(const Words& words);

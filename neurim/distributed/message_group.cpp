@@ -13,6 +13,7 @@ namespace neurim {
 namespace {
 
 constexpr std::size_t kShort = 1 << 14;          // bytes that are sent whole to each rank
+constexpr std::size_t kPieceBytes = 1 << 18;     // that are combined at once
 constexpr std::size_t kMostGathered = 1u << 30;  // of a rank in all_gather and all_to_all
 
 template <class Number>
@@ -125,22 +126,34 @@ std::span<Number> part_of(std::span<Number> values, std::span<const std::size_t>
 
 }  // namespace
 
+/// In pieces, which are combined while they are in a core's cache.
 template <class Number>
 void MessageGroup::scatter(const Operation& operation, std::span<Number> values, std::span<const std::size_t> bounds,
                            Reduction reduction, DType sent, Deadline until) {
-  const std::span<Number> own = part_of(values, bounds, rank());
-  std::vector<std::vector<Number>> arrived(static_cast<std::size_t>(size()));
-  std::vector<std::span<Number>> parts(arrived.size(), own);
-  with_each([&](int to, int from) {
-    std::vector<Number>& place = arrived[static_cast<std::size_t>(from)];
-    place.resize(own.size());
-    parts[static_cast<std::size_t>(from)] = place;
-    Packed<Number> out(part_of(values, bounds, to), sent), in(place, sent);
-    wire_->exchange(operation, to, out.packed(), from, in.place(), until);
-    in.unpack();
-  });
-  combine_all<Number>(parts, reduction);
-  if (rank() > 0) std::copy(parts[0].begin(), parts[0].end(), own.begin());
+  constexpr std::size_t kPiece = kPieceBytes / sizeof(Number);
+  const auto piece_of = [&](int rank, std::size_t begin) {
+    const std::span<Number> part = part_of(values, bounds, rank);
+    return begin < part.size() ? part.subspan(begin, std::min(kPiece, part.size() - begin)) : std::span<Number>();
+  };
+  std::size_t longest = 0;
+  for (int r = 0; r < size(); ++r) longest = std::max(longest, part_of(values, bounds, r).size());
+  const std::size_t piece_bytes = std::min(kPiece, longest) * sizeof(Number), ranks = static_cast<std::size_t>(size());
+  if (arrived_.size() < piece_bytes * ranks) arrived_.resize(piece_bytes * ranks);
+  for (std::size_t begin = 0; begin < longest; begin += kPiece) {
+    const std::span<Number> own = piece_of(rank(), begin);
+    std::vector<std::span<Number>> parts(ranks, own);
+    with_each([&](int to, int from) {
+      auto* const memory = reinterpret_cast<Number*>(arrived_.data() + static_cast<std::size_t>(from) * piece_bytes);
+      const std::span<Number> place(memory, own.size()), theirs = piece_of(to, begin);
+      parts[static_cast<std::size_t>(from)] = place;
+      Packed<Number> out(theirs, sent), in(place, sent);
+      wire_->exchange(operation, theirs.empty() ? Wire::kNobody : to, out.packed(), own.empty() ? Wire::kNobody : from,
+                      in.place(), until);
+      in.unpack();
+    });
+    combine_all<Number>(parts, reduction);
+    if (rank() > 0) std::copy(parts[0].begin(), parts[0].end(), own.begin());
+  }
 }
 
 template <class Number>

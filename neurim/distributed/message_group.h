@@ -69,6 +69,7 @@ class MessageGroup final : public ProcessGroup {
   const std::string backend_;
   const std::chrono::milliseconds timeout_;
   const std::shared_ptr<FlightRecorder> recorder_;
+  std::vector<std::byte> arrived_;  // of other ranks' numbers, pieces that are combined next
   std::uint64_t operations_ = 0;
   std::map<int, std::uint64_t> sent_, received_;  // messages to and from each rank
   std::atomic<bool> failed_{false};

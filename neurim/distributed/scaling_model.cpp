@@ -42,6 +42,8 @@ std::int64_t micro_batches_of(const SimulatedTraining& training, std::int64_t ba
   return training.pipeline > 1 ? batch : 1;
 }
 
+std::int64_t samples_of_micro_batch(const ScalingPrediction& at) { return at.batch / at.micro_batches; }
+
 /// How many micro-batches' time a device computes or waits in the pipeline.
 double slots_of(const SimulatedTraining& training, std::int64_t micro_batches) {
   return static_cast<double>(micro_batches) +
@@ -54,7 +56,7 @@ void check_count(const char* name, std::int64_t count) {
 
 void check_training(const SimulatedTraining& training) {
   require(training.parameters >= 1 && training.parameters <= kMostParameters, "params is ", training.parameters,
-          "; give the number of trainable numbers of the model, such as params=25.6e6");
+          "; give how many trainable numbers the model has, such as params=25.6e6");
   check_count("pipeline", training.pipeline), check_count("tensor", training.tensor);
   check_count("virtual_stages", training.virtual_stages), check_count("tensor_sums", training.tensor_sums);
   require(training.zero >= 0 && training.zero <= 2, "zero is ", training.zero, "; it is 0, 1 or 2");
@@ -92,7 +94,7 @@ void check_size(const Fabric& fabric, const SimulatedTraining& training, std::in
   if (devices > fabric.node_devices) check_link(fabric, fabric.network, "between nodes", "network_gbs", "network_us");
 }
 
-MemoryUse memory_of(const SimulatedTraining& training, const Prediction& at) {
+MemoryUse memory_of(const SimulatedTraining& training, const ScalingPrediction& at) {
   const double numbers = training.parameters / static_cast<double>(training.pipeline * training.tensor);
   const double copies = static_cast<double>(at.copies);
   // A stage keeps as many micro-batches as there are stages, where each goes back as soon as it can.
@@ -100,11 +102,12 @@ MemoryUse memory_of(const SimulatedTraining& training, const Prediction& at) {
   return {.weights = numbers * training.weight_bytes,
           .gradients = numbers * training.gradient_bytes / (training.zero >= 2 ? copies : 1),
           .state = numbers * training.state_bytes / (training.zero >= 1 ? copies : 1),
-          .activations = training.activation_bytes * static_cast<double>(at.batch / at.micro_batches * kept)};
+          .activations = training.activation_bytes * static_cast<double>(samples_of_micro_batch(at) * kept)};
 }
 
 /// Sets what sums of gradients take, and what of it the backward pass of the last micro-batch does not hide.
-void add_gradient_sums(Prediction& at, const RankGroup& group, const SimulatedTraining& training, double backward) {
+void add_gradient_sums(ScalingPrediction& at, const RankGroup& group, const SimulatedTraining& training,
+                       double backward) {
   const double bytes = training.parameters * training.gradient_bytes /
                        static_cast<double>(training.pipeline * training.tensor);
   const double buckets = std::max(1.0, std::ceil(bytes / training.bucket_bytes));
@@ -118,14 +121,14 @@ void add_gradient_sums(Prediction& at, const RankGroup& group, const SimulatedTr
 }
 
 /// Seconds of messages between stages that nothing hides.
-double exposed_transfers(const Fabric& fabric, const SimulatedTraining& training, const Prediction& at) {
+double exposed_transfers(const Fabric& fabric, const SimulatedTraining& training, const ScalingPrediction& at) {
   if (training.pipeline == 1) return 0;
   LinkCosts link = fabric.link;
   if (at.nodes > 1) {
     link = fabric.network;  // which the devices of a node share
     link.bandwidth /= static_cast<double>(fabric.node_devices);
   }
-  const double samples = static_cast<double>(at.batch / at.micro_batches);
+  const double samples = static_cast<double>(samples_of_micro_batch(at));
   // The first micro-batch goes forward through all stages and the last one back. Others are sent beside computing.
   const std::int64_t messages = 2 * (training.pipeline - 1);
   return static_cast<double>(messages) * message_seconds(training.boundary_bytes * samples, link);
@@ -189,15 +192,16 @@ RankGroup gradient_group(const Fabric& fabric, const SimulatedTraining& training
   return placed(fabric, copies_of(training, devices), training.tensor);
 }
 
-Prediction predict(const Fabric& fabric, const SimulatedTraining& training, std::int64_t devices, std::int64_t batch) {
+ScalingPrediction predict(const Fabric& fabric, const SimulatedTraining& training, std::int64_t devices,
+                          std::int64_t batch) {
   const std::int64_t copies = copies_of(training, devices);
   check_size(fabric, training, devices, batch);
-  Prediction at{.devices = devices,
-                .nodes = divided_up(devices, fabric.node_devices),
-                .copies = copies,
-                .batch = batch,
-                .micro_batches = micro_batches_of(training, batch)};
-  const double samples = static_cast<double>(batch / at.micro_batches), count = static_cast<double>(at.micro_batches);
+  ScalingPrediction at{.devices = devices,
+                       .nodes = divided_up(devices, fabric.node_devices),
+                       .copies = copies,
+                       .batch = batch,
+                       .micro_batches = micro_batches_of(training, batch)};
+  const double samples = static_cast<double>(samples_of_micro_batch(at)), count = static_cast<double>(at.micro_batches);
   const double slots = slots_of(training, at.micro_batches), of_micro_batch = training.compute.seconds(samples);
   require(training.compute.fixed >= 0 && training.compute.per_sample >= 0 && of_micro_batch > 0,
           "a device computes a batch of ", samples, " in ", of_micro_batch * 1e3,
@@ -237,12 +241,12 @@ ComputeCosts fitted_compute(const Fabric& fabric, const SimulatedTraining& train
     // of them by its time.
     double xx = 0, xy = 0, yy = 0, xz = 0, yz = 0;
     for (const MeasuredStep& step : steps) {
-      const Prediction at = predict(fabric, fitted, step.devices, step.batch);
-      const double samples = static_cast<double>(at.batch / at.micro_batches);
+      const ScalingPrediction at = predict(fabric, fitted, step.devices, step.batch);
+      const double samples = static_cast<double>(samples_of_micro_batch(at));
       const double slots = slots_of(training, at.micro_batches);
       const double others = at.step - slots * fitted.compute.seconds(samples);
       require(others < step.seconds, "measured: a step of ", step.seconds * 1e3, " ms on ",
-              plural(step.devices, "device"), "; what is no computing is predicted to take ", others * 1e3,
+              plural(step.devices, "device"), "; sums, messages and waiting are predicted to take ", others * 1e3,
               " ms alone; check params, gradient_bits and the machine's links");
       const double x = slots / step.seconds, y = x * samples, z = 1 - others / step.seconds;
       xx += x * x, xy += x * y, yy += y * y, xz += x * z, yz += y * z;

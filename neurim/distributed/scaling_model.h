@@ -92,7 +92,7 @@ struct MemoryUse {
 };
 
 /// A predicted step. The parts of its time add up to `step`, all in seconds.
-struct Prediction {
+struct ScalingPrediction {
   std::int64_t devices = 1, nodes = 1;  ///< of the training
   std::int64_t copies = 1;              ///< of the model, which share each step's samples: the data-parallel ways
   std::int64_t batch = 1;               ///< samples of a copy in a step
@@ -128,7 +128,8 @@ RankGroup gradient_group(const Fabric& fabric, const SimulatedTraining& training
 
 /// Predicts a step on so many devices, where each copy of the model has a batch of so many samples. Throws Error(usage)
 /// where the machine has fewer devices, lacks a link that is needed, or numbers do not divide each other.
-Prediction predict(const Fabric& fabric, const SimulatedTraining& training, std::int64_t devices, std::int64_t batch);
+ScalingPrediction predict(const Fabric& fabric, const SimulatedTraining& training, std::int64_t devices,
+                          std::int64_t batch);
 
 /// A step that was measured.
 struct MeasuredStep {

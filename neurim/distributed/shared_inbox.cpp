@@ -10,6 +10,7 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <thread>
 
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
@@ -123,7 +124,10 @@ void SharedInbox::ring_bell() {
   if (memory_->sleepers.load() > 0) syscall(SYS_futex, &memory_->rung, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-void SharedInbox::wait(std::uint32_t rung, std::chrono::microseconds most) {
+void SharedInbox::wait(std::uint32_t rung, std::chrono::microseconds most, std::chrono::microseconds awake) {
+  const auto soon = std::chrono::steady_clock::now() + awake;
+  while (memory_->rung.load(std::memory_order_acquire) == rung && std::chrono::steady_clock::now() < soon)
+    std::this_thread::yield();
   memory_->sleepers.fetch_add(1);
   const timespec time{.tv_sec = most.count() / 1000000, .tv_nsec = most.count() % 1000000 * 1000};
   syscall(SYS_futex, &memory_->rung, FUTEX_WAIT, rung, &time, nullptr, 0);  // returns at once if it has been rung

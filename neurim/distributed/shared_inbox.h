@@ -33,8 +33,9 @@ class SharedInbox {
 
   /// Counts what others did here; see wait().
   std::uint32_t rung() const;
-  /// Waits until others have done something since `rung`, at most so long.
-  void wait(std::uint32_t rung, std::chrono::microseconds most);
+  /// Waits until others have done something since `rung`, at most so long; at first `awake`, which answers sooner and
+  /// leaves the processor to any other thread that wants it.
+  void wait(std::uint32_t rung, std::chrono::microseconds most, std::chrono::microseconds awake);
 
  private:
   struct Memory;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -23,9 +24,12 @@ constexpr auto kIntroduction = std::chrono::seconds(5);
 constexpr auto kLastWords = std::chrono::milliseconds(200);  // for reports to be sent and read
 constexpr std::size_t kMostMessage = 1 << 16;                // of those who introduce themselves
 constexpr std::size_t kMostFrame = 1 << 20;                  // bytes of a frame
-constexpr auto kLook = std::chrono::milliseconds(20);        // how often connections beside shared memory are looked at
-constexpr auto kGlance = std::chrono::microseconds(200);     // the same of one that bytes go over
-constexpr std::size_t kShortFrame = 1 << 14;                 // bytes that go with the frame's head
+constexpr auto kActive = std::chrono::milliseconds(2);       // since bytes moved last: more will come soon
+constexpr auto kAwake = std::chrono::microseconds(500),
+               kSoon = std::chrono::microseconds(20);     // before a thread sleeps
+constexpr auto kLook = std::chrono::milliseconds(20);     // how often connections beside shared memory are looked at
+constexpr auto kGlance = std::chrono::microseconds(200);  // the same of one that bytes go over
+constexpr std::size_t kShortFrame = 1 << 14;              // bytes that go with the frame's head
 
 /// "host:port" -> its parts; of "[::1]:80" without the brackets.
 std::pair<std::string, std::string> parts_of(const std::string& address) {
@@ -250,7 +254,10 @@ class TcpWire final : public Wire {
       const bool came = receives && receives->path().may_receive() && receives->go_on();
       return (sends && sends->path().may_send() && sends->go_on()) || came;
     };
-    if (goes_on()) return;
+    if (goes_on()) {
+      last_moved_ = Clock::now();
+      return;
+    }
     bool all_shared = true;
     for (const Path* path : {receives ? &receives->path() : nullptr, sends ? &sends->path() : nullptr}) {
       if (!path || !path->shared()) {
@@ -262,7 +269,7 @@ class TcpWire final : public Wire {
       }
     }
     if (Clock::now() >= until) fail(Fault::failure, "nothing came in time");
-    inbox_->wait(rung, all_shared ? kLook : kGlance);
+    inbox_->wait(rung, all_shared ? kLook : kGlance, Clock::now() - last_moved_.load() < kActive ? kAwake : kSoon);
   }
 
   Path path(int other) {
@@ -427,6 +434,7 @@ class TcpWire final : public Wire {
   const int rank_, size_;
   std::vector<std::string> hosts_;                     // by ranks
   std::vector<Socket> links_;                          // to the others
+  std::atomic<Clock::time_point> last_moved_{};        // bytes, in memory
   std::unique_ptr<SharedInbox> inbox_;                 // null: no memory is shared
   std::vector<std::unique_ptr<SharedInbox>> inboxes_;  // of the others; null: it goes over the link
 };
