@@ -22,11 +22,11 @@ int main(int argc, char** argv) try {
       .name = "own", .image_size = 28, .in_chans = 1, .num_classes = classes, .mean = {0.5}, .std = {0.5}, .net = net};
   const TrainResult run = train(model, data,
                                 {.epochs = 4, .batch = 64, .lr = 2e-3, .project = (work / "runs").string()});
-  std::cout << "top-1 " << run.metrics.top1 << ", macro F1 " << run.metrics.f1_macro << ", saved in " << run.run
+  std::cout << "top-1 " << run.metrics["top1"] << ", macro F1 " << run.metrics["f1_macro"] << ", saved in " << run.run
             << '\n';
 
   export_onnx(model, work / "own.onnx", {.image = {1, 28, 28}});
-  return run.metrics.top1 > 0.9 ? 0 : 1;
+  return run.metrics["top1"] > 0.9 ? 0 : 1;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';
   return static_cast<int>(error.fault());

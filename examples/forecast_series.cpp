@@ -31,14 +31,14 @@ int main(int argc, char** argv) try {
                                  .window = 28,
                                  .horizon = 7,
                                  .project = (work / "runs").string()});
-  std::cout << "mean absolute error " << run.metrics.mae << ", of the last value as the forecast "
-            << run.metrics.naive_mae << '\n';
+  std::cout << "mean absolute error " << run.metrics["mae"] << ", of the last value as the forecast "
+            << run.metrics["naive_mae"] << '\n';
 
   const Checkpoint checkpoint = load_checkpoint(run.run);
   const Series series = read_series(argc < 3 ? (work / "sales.csv").string() : argv[1],
                                     checkpoint.config.sequence->columns);
   for (const double value : forecast(checkpoint, series)) std::cout << "next " << value << '\n';
-  return run.metrics.mae < 0.5 * run.metrics.naive_mae ? 0 : 1;
+  return run.metrics["mae"] < 0.5 * run.metrics["naive_mae"] ? 0 : 1;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';
   return static_cast<int>(error.fault());

@@ -22,9 +22,9 @@ int main(int argc, char** argv) try {
   const Model model = create_model_file(argv[2], {.num_classes = static_cast<std::int64_t>(data.class_names().size())});
   const TrainResult run = train(model, data,
                                 {.epochs = 6, .batch = 64, .lr = 2e-3, .project = (work / "runs").string()});
-  std::cout << "top-1 " << run.metrics.top1 << ", saved in " << run.run << '\n';
+  std::cout << "top-1 " << run.metrics["top1"] << ", saved in " << run.run << '\n';
   export_onnx(load_checkpoint(run.run).model, work / "own.onnx");
-  return run.metrics.top1 > 0.9 ? 0 : 1;
+  return run.metrics["top1"] > 0.9 ? 0 : 1;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';
   return static_cast<int>(error.fault());

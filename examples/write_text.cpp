@@ -33,12 +33,12 @@ int main(int argc, char** argv) try {
                                  .hidden_size = 64,
                                  .lr = 5e-3,
                                  .project = (work / "runs").string()});
-  std::cout << "bits per character " << run.metrics.bits_per_character << ", of a bigram model "
-            << run.metrics.bigram_bits_per_character << '\n';
+  std::cout << "bits per character " << run.metrics["bits_per_character"] << ", of a bigram model "
+            << run.metrics["bigram_bits_per_character"] << '\n';
 
   const std::string prompt = argc < 3 ? "two and two is" : argv[2];
   std::cout << prompt << generate(load_checkpoint(run.run), prompt, {.length = 100, .temperature = 0.5}) << '\n';
-  return run.metrics.bits_per_character < run.metrics.bigram_bits_per_character ? 0 : 1;
+  return run.metrics["bits_per_character"] < run.metrics["bigram_bits_per_character"] ? 0 : 1;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';
   return static_cast<int>(error.fault());

@@ -115,7 +115,7 @@ TEST(ForecastEvaluation, ErrorsInTheUnitsOfTheSeries) {
   expect_words(error_of([&] { evaluation.add({.forecast = std::nan("")}); }, Fault::failure), {"step 1"});
   EXPECT_EQ(evaluation.forecasts().size(), 2u);
   const Metrics metrics = metrics_of(evaluation, 2);
-  EXPECT_DOUBLE_EQ(metrics.loss, 2.5 / 4);
+  EXPECT_DOUBLE_EQ(metrics["loss"], 2.5 / 4);
   EXPECT_EQ(metrics.samples, 2);
 }
 
@@ -247,20 +247,20 @@ TEST_F(SequenceTraining, TheCheckpointGivesTheRunsMetrics) {
   const TrainResult result = train(forecasting("train"));
   const Checkpoint checkpoint = load_checkpoint(result.run);
   const SequenceConfig& config = *checkpoint.config.sequence;
-  EXPECT_EQ(checkpoint.config.task(), TaskKind::forecast);
+  EXPECT_EQ(checkpoint.config.task(), forecast_task());
   EXPECT_EQ(config.columns, (std::vector<std::string>{"sold", "rain"}));
   EXPECT_EQ(config.target, "sold");
   const TrainOptions of_run = options_of(checkpoint.config);
   EXPECT_EQ(of_run.target, "sold");
   EXPECT_EQ(of_run.monitor, "mae");
   const Series series = read_series(of_run.data, config.columns);
-  const ForecastData data{series, Windows(series.steps(), windows_of(of_run, TaskKind::forecast), of_run.data), 0};
+  const ForecastData data{series, Windows(series.steps(), windows_of(of_run, forecast_task()), of_run.data), 0};
   const Scaling scaling = scaling_of(series, 216);
   EXPECT_EQ(std_of(checkpoint.model, 0), scaling.std[0]);
   const ForecastEvaluation evaluation = *ForecastValidation(checkpoint.model, data, Split::val, 12, of_run).run();
   const Metrics metrics = metrics_of(evaluation, std_of(checkpoint.model, 0));
-  for (const NamedMetric& one : names_of(TaskKind::forecast).metrics)
-    EXPECT_EQ(metrics.*one.value, result.metrics.*one.value) << one.name;
+  for (const TaskMetric& one : forecast_task().metrics)
+    EXPECT_EQ(metrics[one.name], result.metrics[one.name]) << one.name;
   const auto sold = [&](std::int64_t step) { return series.values[2 * step]; };
   ASSERT_EQ(evaluation.forecasts().size(), 24u);
   for (std::int64_t i = 0; i < 24; ++i) {
@@ -293,12 +293,12 @@ TEST_F(SequenceTraining, ALevelChangesNoMetric) {
     return result.metrics;
   };
   const Metrics plain = metrics("plain", 0, 1), level = metrics("level", 1e9, 1), unit = metrics("unit", 0, 1024);
-  EXPECT_GT(plain.naive_mae, 1);
-  EXPECT_DOUBLE_EQ(level.naive_mae, plain.naive_mae);
-  EXPECT_DOUBLE_EQ(level.seasonal_naive_mae, plain.seasonal_naive_mae);
-  EXPECT_NEAR(level.mae, plain.mae, 1e-4 * plain.mae);
-  EXPECT_NEAR(level.loss, plain.loss, 1e-4 * plain.loss);
-  EXPECT_NEAR(unit.rmse, 1024 * plain.rmse, 0.1 * plain.rmse);
+  EXPECT_GT(plain["naive_mae"], 1);
+  EXPECT_DOUBLE_EQ(level["naive_mae"], plain["naive_mae"]);
+  EXPECT_DOUBLE_EQ(level["seasonal_naive_mae"], plain["seasonal_naive_mae"]);
+  EXPECT_NEAR(level["mae"], plain["mae"], 1e-4 * plain["mae"]);
+  EXPECT_NEAR(level["loss"], plain["loss"], 1e-4 * plain["loss"]);
+  EXPECT_NEAR(unit["rmse"], 1024 * plain["rmse"], 0.1 * plain["rmse"]);
   expect_words(error_of([&] { metrics("tiny", 0, 0x1p-200); }), {"the column sold", "f32 cannot hold"});
 }
 
@@ -310,7 +310,7 @@ TEST_F(SequenceTraining, ASeasonShorterThanTheHorizonGoesBackAsFarAsIsKnown) {
   const Checkpoint checkpoint = load_checkpoint(result.run);
   const TrainOptions of_run = options_of(checkpoint.config);
   const Series series = read_series(of_run.data, checkpoint.config.sequence->columns);
-  const ForecastData data{series, Windows(series.steps(), windows_of(of_run, TaskKind::forecast), of_run.data), 0};
+  const ForecastData data{series, Windows(series.steps(), windows_of(of_run, forecast_task()), of_run.data), 0};
   const ForecastEvaluation evaluation = *ForecastValidation(checkpoint.model, data, Split::train, 3, of_run).run();
   for (const Forecast& one : evaluation.forecasts()) {
     const std::int64_t known = one.step - one.ahead;
@@ -332,7 +332,7 @@ TEST_F(SequenceTraining, StoppedAfterEveryStepAndResumedIsTheSameRun) {
     EXPECT_GE(stops, 4) << kind;
     for (const char* name : {"weights/best.safetensors", "weights/last.safetensors", "weights/last.opt.safetensors"})
       EXPECT_EQ(tensors_of(result.run / name), tensors_of(whole.run / name)) << kind << ' ' << name;
-    const TaskKind task = language ? TaskKind::language : TaskKind::forecast;
+    const Task& task = language ? language_task() : forecast_task();
     const ResultsCsv a(whole.run / "results.csv", 2, task), b(result.run / "results.csv", 2, task);
     ASSERT_EQ(a.rows().size(), 2u);
     ASSERT_EQ(b.rows().size(), 2u);
@@ -340,7 +340,7 @@ TEST_F(SequenceTraining, StoppedAfterEveryStepAndResumedIsTheSameRun) {
       EXPECT_EQ(a.rows()[i].step, b.rows()[i].step);
       EXPECT_EQ(a.rows()[i].train_loss, b.rows()[i].train_loss);
       EXPECT_EQ(a.rows()[i].train_metric, b.rows()[i].train_metric);
-      EXPECT_EQ(a.rows()[i].val.loss, b.rows()[i].val.loss);
+      EXPECT_EQ(a.rows()[i].val["loss"], b.rows()[i].val["loss"]);
     }
   }
 }
@@ -373,12 +373,12 @@ TEST_F(SequenceTraining, MetricsOfAnEpochAreThoseOfItsSamples) {
   Checkpoint checkpoint = load_checkpoint(series.run);
   TrainOptions of_run = options_of(checkpoint.config);
   const Series values = read_series(of_run.data, checkpoint.config.sequence->columns);
-  const std::int64_t samples = Windows(values.steps(), windows_of(of_run, TaskKind::forecast), "").size(Split::train);
-  const ForecastData data{values, Windows(values.steps(), windows_of(of_run, TaskKind::forecast), ""), 0};
+  const std::int64_t samples = Windows(values.steps(), windows_of(of_run, forecast_task()), "").size(Split::train);
+  const ForecastData data{values, Windows(values.steps(), windows_of(of_run, forecast_task()), ""), 0};
   const ForecastEvaluation evaluated = *ForecastValidation(checkpoint.model, data, Split::train, 0, of_run).run();
   EXPECT_EQ(std::ssize(evaluated.forecasts()), 3 * samples);
   EXPECT_TRUE(std::isnan(evaluated.seasonal_naive_mae()));
-  const EpochResult row = ResultsCsv(series.run / "results.csv", 1, TaskKind::forecast).rows().at(0);
+  const EpochResult row = ResultsCsv(series.run / "results.csv", 1, forecast_task()).rows().at(0);
   EXPECT_NEAR(row.train_metric, evaluated.mae(), 1e-4);
   EXPECT_NEAR(row.train_loss, metrics_of(evaluated, std_of(checkpoint.model, 0)).loss, 1e-5);
 
@@ -389,13 +389,13 @@ TEST_F(SequenceTraining, MetricsOfAnEpochAreThoseOfItsSamples) {
   checkpoint = load_checkpoint(text.run);
   of_run = options_of(checkpoint.config);
   Corpus corpus = read_corpus(of_run.data);
-  const Windows windows(std::ssize(corpus.characters), windows_of(of_run, TaskKind::language), "");
+  const Windows windows(std::ssize(corpus.characters), windows_of(of_run, language_task()), "");
   const LanguageData story{std::move(corpus), windows};
   const Metrics of_text = *LanguageValidation(checkpoint.model, story, Split::train, of_run).run();
-  const EpochResult line = ResultsCsv(text.run / "results.csv", 1, TaskKind::language).rows().at(0);
-  EXPECT_NEAR(line.train_loss, of_text.loss, 1e-5);
-  EXPECT_NEAR(line.train_metric, of_text.top1, 1e-6);
-  EXPECT_NEAR(of_text.bits_per_character, of_text.loss / std::numbers::ln2, 1e-12);
+  const EpochResult line = ResultsCsv(text.run / "results.csv", 1, language_task()).rows().at(0);
+  EXPECT_NEAR(line.train_loss, of_text["loss"], 1e-5);
+  EXPECT_NEAR(line.train_metric, of_text["top1"], 1e-6);
+  EXPECT_NEAR(of_text["bits_per_character"], of_text["loss"] / std::numbers::ln2, 1e-12);
 }
 
 TEST_F(SequenceTraining, ASeriesOfOneColumnNeedsNoTarget) {
@@ -454,7 +454,7 @@ TEST_F(SequenceTraining, ALearntTextGoesOnAsItShould) {
   options.hidden_size = 32;
   options.lr = 0.01;
   const TrainResult result = train(options);
-  EXPECT_LT(result.metrics.bits_per_character, 0.5 * result.metrics.bigram_bits_per_character);
+  EXPECT_LT(result.metrics["bits_per_character"], 0.5 * result.metrics["bigram_bits_per_character"]);
   const Checkpoint checkpoint = load_checkpoint(result.run);
   const std::string next = generate(checkpoint, "the cat sat on the mat. ", {.length = 48, .temperature = 0});
   EXPECT_EQ(next, "the cat sat on the mat. the cat sat on the mat. ");
@@ -488,7 +488,7 @@ TEST_F(SequenceTraining, EveryNetworkLearnsASeason) {
     options.hidden_size = 16;
     options.lr = 0.01;
     const Metrics metrics = train(options).metrics;
-    EXPECT_LT(metrics.mae, 0.5 * metrics.naive_mae) << name;
+    EXPECT_LT(metrics["mae"], 0.5 * metrics["naive_mae"]) << name;
   }
 }
 
@@ -529,8 +529,8 @@ TEST_F(SequenceTraining, TemperaturesAreForecastBetterThanByTheDayBefore) {
                                     .project = temp_.at("runs"),
                                     .plots = false});
   EXPECT_EQ(result.metrics.samples, 365);
-  EXPECT_LT(result.metrics.mae, 0.9 * result.metrics.naive_mae);
-  EXPECT_LT(result.metrics.mae, 0.75 * result.metrics.seasonal_naive_mae);
+  EXPECT_LT(result.metrics["mae"], 0.9 * result.metrics["naive_mae"]);
+  EXPECT_LT(result.metrics["mae"], 0.75 * result.metrics["seasonal_naive_mae"]);
 }
 
 TEST_F(SequenceTraining, SlowShakespeareIsKnownBetterThanByABigram) {
@@ -545,7 +545,7 @@ TEST_F(SequenceTraining, SlowShakespeareIsKnownBetterThanByABigram) {
                                     .lr = 4e-3,
                                     .project = temp_.at("runs"),
                                     .plots = false});
-  EXPECT_LT(result.metrics.bits_per_character, 0.85 * result.metrics.bigram_bits_per_character);
+  EXPECT_LT(result.metrics["bits_per_character"], 0.85 * result.metrics["bigram_bits_per_character"]);
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ TEST(TensorBoard, WritesForTheRealReader) {
 EpochResult result(std::int64_t epoch) {
   EpochResult one;
   one.epoch = epoch, one.step = 10 * epoch, one.seconds = 1.5, one.learning_rate = 0.1;
-  one.train_loss = 1.0 / static_cast<double>(epoch), one.val.top1 = 0.25;
+  one.train_loss = 1.0 / static_cast<double>(epoch), one.val["top1"] = 0.25;
   return one;
 }
 
@@ -180,19 +180,19 @@ TEST(ResultsCsv, RowsAndEmptyFields) {
 TEST(ResultsCsv, MultiLabelHasItsOwnColumns) {
   const fs::path path = scratch("multi_label") / "results.csv";
   EpochResult one = result(1);
-  one.val = {.loss = 0.25, .f1_macro = 0.5, .map = 0.75, .samples = 8, .task = TaskKind::multi_label};
+  one.val = Metrics(multi_label_task(), 8, {{"loss", 0.25}, {"f1_macro", 0.5}, {"map", 0.75}});
   one.train_metric = 0.125;
   {
-    ResultsCsv results(path, 0, TaskKind::multi_label);
+    ResultsCsv results(path, 0, multi_label_task());
     results.append(one);
   }
   EXPECT_EQ(read_file(path),
             "epoch,step,seconds,images_per_second,data_pct,learning_rate,train_loss,train_exact_match,val_"
             "loss,val_map,"
             "val_f1_macro,val_f1_micro,val_exact_match\n1,10,1.5,,,0.1,1,0.125,0.25,0.75,0.5,,\n");
-  const ResultsCsv again(path, 1, TaskKind::multi_label);
+  const ResultsCsv again(path, 1, multi_label_task());
   ASSERT_EQ(again.rows().size(), 1u);
-  EXPECT_EQ(again.rows()[0].val.map, 0.75);
+  EXPECT_EQ(again.rows()[0].val["map"], 0.75);
   EXPECT_TRUE(starts_with(results_image({}, again.rows(), 3), "\x89PNG"));
   EXPECT_NE(results_image({}, again.rows(), 3), results_image({}, {result(1)}, 3));
   EXPECT_THROW(ResultsCsv(path, 1), Error);  // the columns of the other task
@@ -202,20 +202,16 @@ TEST(ResultsCsv, SeriesAndTextsHaveTheirOwnColumns) {
   const fs::path path = scratch("sequences") / "results.csv";
   EpochResult one = result(1);
   one.train_metric = 2.5;
-  one.val = {.loss = 0.25, .mae = 2, .rmse = 3, .naive_mae = 4, .samples = 8, .task = TaskKind::forecast};
-  ResultsCsv(path, 0, TaskKind::forecast).append(one);
+  one.val = Metrics(forecast_task(), 8, {{"loss", 0.25}, {"mae", 2}, {"rmse", 3}, {"naive_mae", 4}});
+  ResultsCsv(path, 0, forecast_task()).append(one);
   EXPECT_EQ(read_file(path),
             "epoch,step,seconds,sequences_per_second,data_pct,learning_rate,train_loss,train_mae,val_loss,val_mae,"
             "val_rmse,val_naive_mae,val_seasonal_naive_mae\n1,10,1.5,,,0.1,1,2.5,0.25,2,3,4,\n");
   const std::string forecast = results_image({}, {one}, 0);
   one.train_metric = 0.5;
-  one.val = {.loss = 0.25,
-             .top1 = 0.75,
-             .bits_per_character = 2,
-             .bigram_bits_per_character = 3,
-             .samples = 8,
-             .task = TaskKind::language};
-  ResultsCsv(path, 0, TaskKind::language).append(one);
+  one.val = Metrics(language_task(), 8,
+                    {{"loss", 0.25}, {"top1", 0.75}, {"bits_per_character", 2}, {"bigram_bits_per_character", 3}});
+  ResultsCsv(path, 0, language_task()).append(one);
   EXPECT_EQ(read_file(path),
             "epoch,step,seconds,sequences_per_second,data_pct,learning_rate,train_loss,train_top1,val_loss,"
             "val_bits_per_character,val_bigram_bits_per_character,val_top1\n1,10,1.5,,,0.1,1,0.5,0.25,2,3,0.75\n");
@@ -234,7 +230,7 @@ TEST(ResultsCsv, ResumeDropsTheRowsAfterTheCheckpoint) {
   ASSERT_EQ(resumed.rows().size(), 3u);
   EXPECT_EQ(resumed.rows()[2].step, 30);
   EXPECT_EQ(resumed.rows()[2].train_loss, 1.0 / 3);  // numbers read back equal
-  EXPECT_TRUE(std::isnan(resumed.rows()[2].val.loss));
+  EXPECT_TRUE(std::isnan(resumed.rows()[2].val["loss"]));
   resumed.append(result(4));
   const std::string once = read_file(path);
   EXPECT_EQ(split(once, '\n').size(), 6u);
@@ -275,9 +271,9 @@ TEST(ResultsCsv, PanelsOfTheImage) {
   const std::vector<std::string> plain{"training", "validation"}, ranked{"training", "validation", "top-5"};
   for (const auto& [classes, curves] : {std::pair(2, plain), {5, plain}, {6, ranked}, {100, ranked}})
     EXPECT_EQ(names_of(results_panels({result(1)}, classes)[1]), curves) << classes;
-  for (const TaskKind task : {TaskKind::classify, TaskKind::multi_label, TaskKind::forecast, TaskKind::language}) {
+  for (const Task* task : tasks()) {
     EpochResult first = result(1), third = result(3);
-    first.val.task = third.val.task = task;
+    first.val = third.val = Metrics(*task);
     third.learning_rate = 0.05;
     const std::vector<Panel> panels = results_panels({first, third}, 10);
     ASSERT_EQ(panels.size(), 3u);

@@ -153,12 +153,12 @@ double reject_threshold(const std::string& reject, const Checkpoint& checkpoint)
 void refuse_options(const CommandLine& line, const std::vector<std::string>& names, const Checkpoint& checkpoint) {
   for (const std::string& name : names)
     require(!line.given(name), name, " means nothing to ", checkpoint.path.string(), ", a model of ",
-            names_of(checkpoint.config.task()).data, "; leave it out");
+            checkpoint.config.task().data, "; leave it out");
 }
 
 void refuse_sequence(const Checkpoint& checkpoint, std::string_view what) {
   require(!checkpoint.config.sequence, what, " is for models of images, and ", checkpoint.path.string(), " is one of ",
-          names_of(checkpoint.config.task()).data);
+          checkpoint.config.task().data);
 }
 
 }  // namespace neurim::cli

@@ -12,38 +12,23 @@ namespace neurim::cli {
 
 JsonObject summary_json(const Metrics& metrics, const fs::path& run, const fs::path& model) {
   JsonObject json{{"event", "summary"}};
-  for (const NamedMetric& one : names_of(metrics.task).metrics) json.add(one.name, metrics.*one.value);
+  for (const TaskMetric& one : metrics.task().metrics) json.add(one.name, metrics[one.name]);
   json.add("samples", metrics.samples);
   json.add("run", run.string());
   json.add("model", model.string());
   return json;
 }
 
-std::string metrics_line(const Metrics& f) {
-  const auto percent = [](double share) { return fixed(share * 100, 2); };
-  const auto beside = [](std::string_view name, double other, double own) {
-    return other > 0 ? text("  ", name, ' ', significant(other), " (ours ", fixed(own / other, 3), " of it)")
-                     : std::string();
-  };
+std::string metrics_line(const Metrics& metrics) {
   std::string line;
-  switch (f.task) {
-    case TaskKind::classify:
-      line = text("top1 ", percent(f.top1), "  top5 ", percent(f.top5), "  macro-F1 ", percent(f.f1_macro));
-      break;
-    case TaskKind::multi_label:
-      line = text("mAP ", percent(f.map), "  macro-F1 ", percent(f.f1_macro), "  micro-F1 ", percent(f.f1_micro),
-                  "  exact match ", percent(f.exact_match));
-      break;
-    case TaskKind::forecast:
-      line = text("MAE ", significant(f.mae), "  RMSE ", significant(f.rmse), beside("last value", f.naive_mae, f.mae),
-                  beside("last season", f.seasonal_naive_mae, f.mae));
-      break;
-    case TaskKind::language:
-      line = text("bits per character ", fixed(f.bits_per_character, 3),
-                  beside("bigram", f.bigram_bits_per_character, f.bits_per_character), "  top1 ", percent(f.top1));
-      break;
+  for (const ResultMetric& one : metrics.task().results) {
+    const double value = metrics[one.metric];
+    if (one.own && !(value > 0)) continue;
+    line += text(line.empty() ? "" : "  ", one.title, ' ',
+                 one.decimals < 0 ? significant(value) : fixed(one.percent ? value * 100 : value, one.decimals));
+    if (one.own) line += text(" (ours ", fixed(metrics[one.own] / value, 3), " of it)");
   }
-  return text(line, "  loss ", fixed(f.loss, 4));
+  return text(line, "  loss ", fixed(metrics.loss(), 4));
 }
 
 std::string shell_word(const std::string& path) {
@@ -84,9 +69,9 @@ int close_run(const TrainResult& result, const Interrupt& interrupt, Console& co
     console.event({{"event", "stopped"}, {"run", run}, {"epochs", result.epochs}});
     return interrupt.exit_code();
   }
-  if (!std::isnan(result.metrics.loss))
+  if (!std::isnan(result.metrics.loss()))
     console.print(text("Best: epoch ", result.best_epoch, "  ", metrics_line(result.metrics), "  (",
-                       plural(result.metrics.samples, names_of(result.metrics.task).sample), ")"));
+                       plural(result.metrics.samples, result.metrics.task().sample), ")"));
   console.print(text("Saved ", run, "  ·  next: neurim export model=", shell_word(run), " format=onnx"));
   JsonObject summary = summary_json(result.metrics, result.run, result.model);
   summary.add("validation", result.validation);

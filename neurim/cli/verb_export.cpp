@@ -240,7 +240,7 @@ int verb_export(const Words& words) {
     checkpoint.config.preprocess = o.input.applied_to(checkpoint.config.preprocess);
   if (o.input.imgsz) check_size(checkpoint.model, *o.input.imgsz);
   print_notes(checkpoint, console);
-  if (checkpoint.config.task() == TaskKind::forecast)
+  if (checkpoint.config.task().answer == Answer::values)
     if (const std::string lost = lost_in_f32(checkpoint); !lost.empty()) console.print(text("note: ", lost));
   const InputLayout layout = input_layout_named(o.input_layout);
   if (checkpoint.config.sequence) refuse_options(line, {"input_layout"}, checkpoint);

@@ -192,13 +192,13 @@ int verb_predict(const Words& words) {
                                            "workers",       "sort_into", "annotated", "tta"};
   const std::vector<std::string> of_texts{"prompt", "length", "temperature"};
   if (checkpoint.config.sequence) refuse_options(line, of_images, checkpoint);
-  if (checkpoint.config.task() == TaskKind::language) {
+  if (checkpoint.config.task().answer == Answer::characters) {
     refuse_options(line, {"source", "save_csv"}, checkpoint);
     o.generating.seed = static_cast<std::uint64_t>(o.seed);
     return predict_text(checkpoint, o.prompt, o.generating, line, console);
   }
   refuse_options(line, of_texts, checkpoint);
-  if (checkpoint.config.task() == TaskKind::forecast) {
+  if (checkpoint.config.task().answer == Answer::values) {
     require(more.empty(), "there are ", 1 + more.size(),
             " sources, and a forecast goes on from one; leave the others out");
     return predict_series(checkpoint, o.source, o.save_csv, line, console);

@@ -87,7 +87,7 @@ int verb_prune(const Words& words) {
     console.warn("stopped; no model is written");
     return interrupt.exit_code();
   }
-  const std::string metric = names_of(checkpoint.config.task()).monitor;
+  const std::string metric = checkpoint.config.task().monitor;
   const double share = static_cast<double>(made.pruned.after) / static_cast<double>(made.pruned.before);
   console.print(text(metric, ' ', fixed(100 * made.before, 2), " -> ", fixed(100 * made.after, 2), " on ",
                      thousands(dataset.size(o.prune.split)), ' ', o.split, " images, with ", fixed(100 * share, 1),

@@ -151,7 +151,7 @@ int verb_quantize(const Words& words) {
     console.warn("stopped; no model is written");
     return interrupt->exit_code();
   }
-  const std::string metric = names_of(checkpoint.config.task()).monitor;
+  const std::string metric = checkpoint.config.task().monitor;
   print_layers(made, console);
   const double drop = 100 * (made.before - made.after);
   console.print(text(metric, ' ', fixed(100 * made.before, 2), " -> ", fixed(100 * made.after, 2), " on ",

@@ -128,7 +128,7 @@ class Val {
       console_.print(metrics_line(metrics));
       save(metrics, [&](const fs::path& folder) {
         if (write) write(folder);
-        write_metrics(names_of(metrics.task).task, subject(), metrics.samples, {}, headline, folder);
+        write_metrics(metrics.task().name, subject(), metrics.samples, {}, headline, folder);
       });
     };
     return val_sequence(checkpoint_, options_, part_, line_.dry_run() ? DryRunOfVal(end) : DryRunOfVal(), save_report,

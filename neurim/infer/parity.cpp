@@ -24,7 +24,7 @@ std::vector<std::vector<double>> answers(const Tensor& out, const ModelConfig& c
     std::vector<double> one(all.begin() + static_cast<std::ptrdiff_t>(row * width),
                             all.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
     if (known) {
-    } else if (config.task() == TaskKind::classify || config.task() == TaskKind::language) {
+    } else if (config.task().answer == Answer::one_class || config.task().answer == Answer::characters) {
       const double top = *std::max_element(one.begin(), one.end());
       double sum = 0;
       for (double& value : one) sum += value = std::exp(value - top);
@@ -54,7 +54,7 @@ class Comparison {
             ", and its export ", exported.type());
     for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
       double scale = 1;
-      if (config_.task() == TaskKind::forecast)
+      if (config_.task().answer == Answer::values)
         for (const double value : a[row]) scale = std::max(scale, std::abs(value));
       for (std::size_t i = 0; i < a[row].size(); ++i) {
         const double difference = std::abs(a[row][i] - b[row][i]) / scale;
@@ -73,7 +73,7 @@ class Comparison {
   Parity finish(std::string source) {
     const auto samples = static_cast<double>(std::max<std::int64_t>(1, result.samples));
     result.source = std::move(source);
-    if (config_.task() == TaskKind::classify || config_.task() == TaskKind::language)
+    if (config_.task().answer == Answer::one_class || config_.task().answer == Answer::characters)
       result.top1_agreement = same_ / samples;
     if (labelled_) result.accuracy = right_ / samples, result.exported_accuracy = exported_right_ / samples;
     return result;

@@ -297,7 +297,7 @@ class Quantizer {
 QuantizedModel quantize_model(const Checkpoint& checkpoint, const Dataset& dataset, const QuantizeOptions& options,
                               const std::function<void(const std::string&)>& tell, const TrainControl& control) {
   require(!checkpoint.config.sequence, "quantize: ", checkpoint.path.string(), " is a model of ",
-          names_of(checkpoint.config.task()).data, "; only classifiers of images are quantized");
+          checkpoint.config.task().data, "; only classifiers of images are quantized");
   require(options.images >= 1, "images is ", options.images, "; it is at least 1");
   require(options.max_drop >= 0, "max_drop is ", options.max_drop, "; it is at least 0 points");
   require(options.qat_epochs >= 0 && options.qat_lr.value_or(1) > 0, "qat_epochs is ", options.qat_epochs,

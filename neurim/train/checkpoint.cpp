@@ -30,13 +30,13 @@ double number(const Json& value) { return value.is_null() ? Metrics::kNone : val
 
 JsonObject json_of(const Metrics& metrics) {
   JsonObject json{{"samples", metrics.samples}};
-  for (const NamedMetric& one : names_of(metrics.task).metrics) json.add(one.name, metrics.*one.value);
+  for (const TaskMetric& one : metrics.task().metrics) json.add(one.name, metrics[one.name]);
   return json;
 }
 
-Metrics metrics_from(const Json& json, TaskKind task) {
-  Metrics metrics{.samples = json.at("samples"), .task = task};
-  for (const NamedMetric& one : names_of(task).metrics) metrics.*one.value = number(json.at(one.name));
+Metrics metrics_from(const Json& json, const Task& task) {
+  Metrics metrics(task, json.at("samples"));
+  for (const TaskMetric& one : task.metrics) metrics[one.name] = number(json.at(one.name));
   return metrics;
 }
 
@@ -72,7 +72,7 @@ Model recurrent_model(const ModelConfig& config) {
   const SequenceConfig& sequence = *config.sequence;
   const RecurrentModelOptions options{
       .hidden_size = sequence.hidden_size, .num_layers = sequence.num_layers, .seed = {}};
-  if (config.task() == TaskKind::language)
+  if (config.task().answer == Answer::characters)
     return create_language_model(config.model, std::ssize(config.class_names), options);
   const std::vector<double> unscaled(sequence.columns.size(), 1);  // the weights hold the statistics of training
   return create_forecaster(
@@ -201,9 +201,9 @@ std::int64_t SequenceConfig::target_column() const {
   return std::find(columns.begin(), columns.end(), target) - columns.begin();
 }
 
-TaskKind ModelConfig::task() const {
-  if (sequence) return sequence->columns.empty() ? TaskKind::language : TaskKind::forecast;
-  return multi_label() ? TaskKind::multi_label : TaskKind::classify;
+const Task& ModelConfig::task() const {
+  if (sequence) return sequence->columns.empty() ? language_task() : forecast_task();
+  return multi_label() ? multi_label_task() : classify_task();
 }
 
 Type image_type(const Preprocess& preprocess, Dim batch) {
@@ -215,7 +215,7 @@ Type input_type(const ModelConfig& config, Dim batch, std::optional<Dim> steps) 
   if (!config.sequence) return image_type(config.preprocess, batch);
   require(batch.symbolic() || batch >= 1, "batch is ", batch, "; it is at least 1");
   const Dim length = steps.value_or(config.sequence->window);
-  if (config.task() == TaskKind::language) return {DType::i64, {batch, length}};
+  if (config.task().answer == Answer::characters) return {DType::i64, {batch, length}};
   return {DType::f32, {batch, length, std::ssize(config.sequence->columns)}};
 }
 
@@ -300,7 +300,7 @@ ModelConfig config_of(const Metadata& metadata, const fs::path& path) {
       config.sequence = sequence_from(Json::parse(field("sequence")));
     else
       config.preprocess = Preprocess::from_json(field("preprocess"));
-    require(config.task() != TaskKind::language || !config.class_names.empty(), "there are no characters");
+    require(config.task().answer != Answer::characters || !config.class_names.empty(), "there are no characters");
     if (metadata.contains("thresholds")) {
       config.thresholds = Json::parse(field("thresholds")).get<std::vector<double>>();
       require(config.thresholds.size() == config.class_names.size(), config.thresholds.size(), " thresholds for ",
@@ -358,7 +358,7 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
     ModelConfig& config = *weights.config;
     if (config.class_names.empty() && !config.sequence)
       for (std::int64_t i = 0; i < model.num_classes; ++i) config.class_names.push_back(text(i));
-    const std::int64_t wanted = config.task() == TaskKind::forecast ? config.sequence->horizon
+    const std::int64_t wanted = config.task().answer == Answer::values ? config.sequence->horizon
                                                                     : std::ssize(config.class_names);
     if (model.num_classes != wanted)
       fail(Fault::data, file.string(), ": its function gives ", model.num_classes, " numbers, and its metadata name ",

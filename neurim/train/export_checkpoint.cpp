@@ -48,7 +48,7 @@ Function function_of(const Checkpoint& checkpoint, bool dynamic, InputLayout lay
   const Type input = dynamic ? input_type(config, Dim::symbol("batch"), Dim::symbol("time")) : input_type(config, 1);
   const Device device = device_of(checkpoint.model);
   Function function = trace_function([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
-                                     {{"input", input}}, {config.task() == TaskKind::forecast ? "forecast" : "logits"},
+                                     {{"input", input}}, {config.task().output},
                                      metadata_of(config), device);
   return layout == InputLayout::nhwc ? channels_last(function, device) : function;
 }
@@ -57,14 +57,14 @@ OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExpor
                    ExportedPreprocess preprocess, InputLayout layout) {
   const ModelConfig& config = checkpoint.config;
   const Preprocess& p = config.preprocess;
-  options.metadata = {{"task", names_of(config.task()).task}, {"model", config.model}};
+  options.metadata = {{"task", config.task().name}, {"model", config.model}};
   if (config.sequence) {
     options.metadata["window"] = text(config.sequence->window);
   } else {
     options.metadata["imgsz"] = text('[', p.height, ", ", p.width, ']');
     options.metadata["preprocess"] = p.json();
   }
-  if (config.task() == TaskKind::forecast) {
+  if (config.task().answer == Answer::values) {
     options.metadata["columns"] = JsonText(config.sequence->columns).line();
     options.metadata["target"] = config.sequence->target;
   } else {

@@ -114,18 +114,17 @@ std::optional<ForecastEvaluation> ForecastValidation::run(const TrainingTask::Wa
 
 Metrics metrics_of(const ForecastEvaluation& evaluation, double std) {
   const double scaled = evaluation.rmse() / std;
-  return {.loss = scaled * scaled,
-          .mae = evaluation.mae(),
-          .rmse = evaluation.rmse(),
-          .naive_mae = evaluation.naive_mae(),
-          .seasonal_naive_mae = evaluation.seasonal_naive_mae(),
-          .samples = std::ssize(evaluation.forecasts()),
-          .task = TaskKind::forecast};
+  return Metrics(forecast_task(), std::ssize(evaluation.forecasts()),
+                 {{"loss", scaled * scaled},
+                  {"mae", evaluation.mae()},
+                  {"rmse", evaluation.rmse()},
+                  {"naive_mae", evaluation.naive_mae()},
+                  {"seasonal_naive_mae", evaluation.seasonal_naive_mae()}});
 }
 
 void check_forecast(const Checkpoint& checkpoint, const Series& series) {
-  require(checkpoint.config.task() == TaskKind::forecast, checkpoint.path.string(), ": is a model of ",
-          names_of(checkpoint.config.task()).data, ", which forecasts no series");
+  require(checkpoint.config.task().answer == Answer::values, checkpoint.path.string(), ": is a model of ",
+          checkpoint.config.task().data, ", which forecasts no series");
   const SequenceConfig& config = *checkpoint.config.sequence;
   require(series.columns == config.columns, series.path, ": has the columns ", join(series.columns, ", "),
           ", but the model sees ", join(config.columns, ", "));

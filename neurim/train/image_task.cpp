@@ -136,7 +136,7 @@ ModelConfig ImageTask::config() const {
                      .preprocess = preprocess_,
                      .source = model_.source};
   config.thresholds.assign(multi_label() ? config.class_names.size() : 0, 0.5);
-  config.metrics.task = config.task();
+  config.metrics = Metrics(config.task());
   return config;
 }
 

@@ -89,12 +89,11 @@ std::optional<Metrics> LanguageValidation::run(const TrainingTask::Watch& watch)
     if (!go_on && first + size < samples) return {};
   }
   const std::int64_t count = samples * window;
-  return Metrics{.loss = loss_.mean(),
-                 .top1 = right_ / static_cast<double>(count),
-                 .bits_per_character = loss_.mean() / std::numbers::ln2,
-                 .bigram_bits_per_character = bigram_bits_,
-                 .samples = count,
-                 .task = TaskKind::language};
+  return Metrics(language_task(), count,
+                 {{"loss", loss_.mean()},
+                  {"bits_per_character", loss_.mean() / std::numbers::ln2},
+                  {"bigram_bits_per_character", bigram_bits_},
+                  {"top1", right_ / static_cast<double>(count)}});
 }
 
 std::vector<HeadlineMetric> LanguageValidation::headline() const {
@@ -116,8 +115,8 @@ std::string usual_prompt(const ModelConfig& config) {
 
 std::string generate(const Checkpoint& checkpoint, std::string_view prompt, const GenerateOptions& options) {
   const ModelConfig& config = checkpoint.config;
-  require(config.task() == TaskKind::language, checkpoint.path.string(), ": is a model of ",
-          names_of(config.task()).data, ", which writes no text");
+  require(config.task().answer == Answer::characters, checkpoint.path.string(), ": is a model of ",
+          config.task().data, ", which writes no text");
   require(!prompt.empty(), "prompt is empty; give the text to go on with: prompt=\"…\"");
   require(options.length >= 0, "length is ", options.length, "; it is not negative");
   require(std::isfinite(options.temperature) && options.temperature >= 0, "temperature is ", options.temperature,

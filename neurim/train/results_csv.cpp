@@ -19,22 +19,21 @@ struct Column {
 };
 
 /// In the order of the file.
-std::vector<Column> columns_of(TaskKind task) {
-  const TaskNames& names = names_of(task);
+std::vector<Column> columns_of(const Task& task) {
   const auto plain = [](std::string name, double EpochResult::*metric) {
     return Column{std::move(name), [metric](EpochResult& row) -> double& { return row.*metric; }};
   };
   std::vector<Column> columns{
       plain("seconds", &EpochResult::seconds),
-      plain(names.rate, &EpochResult::samples_per_second),
+      plain(task.rate, &EpochResult::samples_per_second),
       plain("data_pct", &EpochResult::data_pct),
       plain("learning_rate", &EpochResult::learning_rate),
       plain("train_loss", &EpochResult::train_loss),
-      plain(text("train_", names.train_metric), &EpochResult::train_metric),
+      plain(text("train_", task.train_metric), &EpochResult::train_metric),
   };
-  for (const NamedMetric& metric : names.metrics)
+  for (const TaskMetric& metric : task.metrics)
     columns.push_back(
-        {text("val_", metric.name), [value = metric.value](EpochResult& row) -> double& { return row.val.*value; }});
+        {text("val_", metric.name), [name = metric.name](EpochResult& row) -> double& { return row.val[name]; }});
   return columns;
 }
 
@@ -69,7 +68,7 @@ std::vector<double> curve_of(const std::vector<EpochResult>& rows, const Metric&
 
 }  // namespace
 
-std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_done, TaskKind task) {
+std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_done, const Task& task) {
   std::vector<EpochResult> rows;
   if (epochs_done == 0 || !fs::exists(path)) return rows;
   const std::vector<Column> columns = columns_of(task);
@@ -79,7 +78,7 @@ std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_
          "; move this file away to resume");
   for (std::size_t i = 1; i < lines.size() && !lines[i].empty(); ++i) {
     EpochResult row;
-    row.val.task = task;
+    row.val = Metrics(task);
     if (!parse(split(lines[i], ','), columns, row) || (!rows.empty() && row.epoch <= rows.back().epoch))
       fail(Fault::data, path.string(), ": line ", i + 1, ": not a row of results; mend it or move this file away");
     if (row.epoch <= epochs_done) rows.push_back(row);
@@ -87,8 +86,8 @@ std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_
   return rows;
 }
 
-ResultsCsv::ResultsCsv(fs::path path, std::int64_t epochs_done, TaskKind task)
-    : path_(std::move(path)), task_(task), rows_(read_results(path_, epochs_done, task)) {
+ResultsCsv::ResultsCsv(fs::path path, std::int64_t epochs_done, const Task& task)
+    : path_(std::move(path)), task_(&task), rows_(read_results(path_, epochs_done, task)) {
   write();
 }
 
@@ -104,7 +103,7 @@ void ResultsCsv::append(const EpochResult& result) {
 }
 
 void ResultsCsv::write() const {
-  const std::vector<Column> columns = columns_of(task_);
+  const std::vector<Column> columns = columns_of(*task_);
   std::string out = header(columns) + '\n';
   for (EpochResult row : rows_) {
     out += text(row.epoch, ',', row.step);
@@ -122,44 +121,20 @@ std::vector<Panel> results_panels(const std::vector<EpochResult>& rows, std::int
   const auto training = [&](double EpochResult::*metric) {
     return curve_of(rows, [&](const EpochResult& row) { return row.*metric; });
   };
-  const auto validation = [&](double Metrics::*metric) {
-    return curve_of(rows, [&](const EpochResult& row) { return row.val.*metric; });
+  const auto validation = [&](const char* metric) {
+    return curve_of(rows, [&](const EpochResult& row) { return row.val[metric]; });
   };
   const Panel loss{.title = "Loss",
                    .curves = {{"training", training(&EpochResult::train_loss)},
-                              {"validation", validation(&Metrics::loss), Best::lowest}},
+                              {"validation", validation("loss"), Best::lowest}},
                    .clipped = true};
-  Panel evaluated;
-  switch (rows.empty() ? TaskKind::classify : rows.front().val.task) {
-    case TaskKind::classify:
-      evaluated = {.title = "Accuracy",
-                   .curves = {{"training", training(&EpochResult::train_metric)},
-                              {"validation", validation(&Metrics::top1), Best::highest}},
-                   .percent = true};
-      if (classes > 5) evaluated.curves.push_back({"top-5", validation(&Metrics::top5)});
-      break;
-    case TaskKind::multi_label:
-      evaluated = {.title = "Validation",
-                   .curves = {{"mAP", validation(&Metrics::map), Best::highest},
-                              {"macro-F1", validation(&Metrics::f1_macro)},
-                              {"exact match", validation(&Metrics::exact_match)}},
-                   .percent = true};
-      break;
-    case TaskKind::forecast:
-      evaluated = {.title = "Mean absolute error",
-                   .curves = {{"training", training(&EpochResult::train_metric)},
-                              {"validation", validation(&Metrics::mae), Best::lowest},
-                              {"last value", validation(&Metrics::naive_mae)},
-                              {"last season", validation(&Metrics::seasonal_naive_mae)}},
-                   .clipped = true};
-      break;
-    case TaskKind::language:
-      evaluated = {.title = "Bits per character",
-                   .curves = {{"validation", validation(&Metrics::bits_per_character), Best::lowest},
-                              {"bigram", validation(&Metrics::bigram_bits_per_character)}},
-                   .clipped = true};
-      break;
-  }
+  const Task& task = rows.empty() ? classify_task() : rows.front().val.task();
+  Panel evaluated{.title = task.curves_title, .percent = task.percent, .clipped = !task.percent};
+  for (const MetricCurve& curve : task.curves)
+    if (classes > curve.classes || curve.classes == 0)
+      evaluated.curves.push_back({curve.title,
+                                  *curve.metric == 0 ? training(&EpochResult::train_metric) : validation(curve.metric),
+                                  curve.best});
   const Panel rate{.title = "Learning rate",
                    .curves = {{"at the end of each epoch", training(&EpochResult::learning_rate)}}};
   return {loss, evaluated, rate};

@@ -33,14 +33,6 @@ constexpr double kTimedSteps = 3, kTimedSeconds = 2;  // before the run's durati
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// A value that is larger for better metrics; NaN is never better.
-double merit(const std::string& monitor, const Metrics& metrics) {
-  for (const NamedMetric& one : names_of(metrics.task).metrics)
-    if (monitor == one.name) return one.lower_is_better ? -(metrics.*one.value) : metrics.*one.value;
-  NEURIM_ASSERT(!"a monitor of the task");
-  return Metrics::kNone;
-}
-
 Tensor random_key(const TrainOptions& options, Device device) {
   const std::int64_t key[] = {options.seed, 0};
   return Tensor::from({2}, std::span<const std::int64_t>(key), device);
@@ -91,7 +83,7 @@ OpenRun::OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& cont
       progress_(
           start_or_load(folder_ / "weights", model_, {optimizer_.get(), random_}, resumed, *options_.epochs, console_)),
       config_(task_->config()),
-      names_(names_of(config_.task())),
+      goal_(config_.task()),
       notes_(std::move(prepared.notes)),
       facts_(task_->facts() + '\n'),
       data_changed_(resumed && are_other_facts(folder_, facts_)) {}
@@ -224,9 +216,9 @@ void Run::count(const std::vector<StepSums>& known) {
 
 /// The columns of the validation metrics.
 std::string Run::evaluation() const {
-  std::string cells = cell(config_.metrics.loss, 4, 10);
-  for (const ShownMetric& shown : names_.shown) {
-    const double value = config_.metrics.*shown.value;
+  std::string cells = cell(config_.metrics.loss(), 4, 10);
+  for (const ShownMetric& shown : goal_.shown) {
+    const double value = config_.metrics[shown.metric];
     cells += shown.percent ? cell(value * 100, 2, 8) : cell(std::isnan(value) ? "-" : significant(value), 8);
   }
   return cells;
@@ -328,8 +320,8 @@ void Run::end_steps() {
 /// Prints the header of the table of epochs, once.
 void Run::begin_table() {
   if (std::exchange(table_begun_, true)) return;
-  console_.print(text("   Epoch     loss  val_loss", cell(names_.shown[0].title, 8), cell(names_.shown[1].title, 8),
-                      "        lr", cell(names_.rate_title, 9), "  data%    time"));
+  console_.print(text("   Epoch     loss  val_loss", cell(goal_.shown[0].title, 8), cell(goal_.shown[1].title, 8),
+                      "        lr", cell(goal_.rate_title, 9), "  data%    time"));
 }
 
 /// Prints the estimated duration and memory once enough steps were timed.
@@ -394,26 +386,26 @@ void Run::record() {
                    {"epoch", result.epoch},
                    {"step", result.step},
                    {"seconds", result.seconds},
-                   {names_.rate, result.samples_per_second},
+                   {goal_.rate, result.samples_per_second},
                    {"data_pct", result.data_pct},
                    {"learning_rate", result.learning_rate},
                    {"train_loss", result.train_loss},
-                   {text("train_", names_.train_metric), result.train_metric},
-                   {"val_loss", f.loss}};
+                   {text("train_", goal_.train_metric), result.train_metric},
+                   {"val_loss", f.loss()}};
   if (compute_dtype_named(options_.precision) == DType::f16)
     event.add("loss_scale", optimizer_->loss_scale()),
         event.add("skipped_steps", optimizer_steps() - optimizer_->steps());
-  for (const NamedMetric& one : names_.metrics)
-    if (one.value != &Metrics::loss) event.add(one.name, f.*one.value);
+  for (const TaskMetric& one : goal_.metrics)
+    if (std::string_view(one.name) != "loss") event.add(one.name, f[one.name]);
   metrics_.append(event.line());
   console_.event(event);
   std::vector<std::pair<std::string, double>> points{{"loss/train", result.train_loss},
-                                                     {text(names_.train_metric, "/train"), result.train_metric},
+                                                     {text(goal_.train_metric, "/train"), result.train_metric},
                                                      {"lr", result.learning_rate},
-                                                     {names_.rate, result.samples_per_second},
+                                                     {goal_.rate, result.samples_per_second},
                                                      {"data_pct", result.data_pct}};
-  for (const NamedMetric& one : names_.metrics)
-    if (!std::isnan(f.*one.value)) points.emplace_back(text(one.name, "/val"), f.*one.value);
+  for (const TaskMetric& one : goal_.metrics)
+    if (!std::isnan(f[one.name])) points.emplace_back(text(one.name, "/val"), f[one.name]);
   std::vector<Scalar> scalars;
   for (const auto& [tag, value] : points) scalars.push_back({tag, value});
   board_.write(result.step, scalars);
@@ -450,10 +442,10 @@ void Run::settle() {
 
 void Run::finish_epoch() {
   record();
-  const double now = merit(options_.monitor, config_.metrics);
+  const double now = config_.metrics.merit(options_.monitor);
   const bool validated = task_->has_validation();
   const bool best = !validated || now > progress_.best || (std::isnan(progress_.best) && !std::isnan(now)) ||
-                    (now == progress_.best && config_.metrics.loss < progress_.best_loss);
+                    (now == progress_.best && config_.metrics.loss() < progress_.best_loss);
   begin_table();
   console_.print(row(evaluation(),
                      cell(duration(progress_.seconds + validation_seconds_), 8) + (best && validated ? "  best" : "")));
@@ -464,7 +456,7 @@ void Run::finish_epoch() {
   progress_.loss_sum = progress_.correct = progress_.seconds = waited_ = 0;
   if (best) {
     progress_.best = now;
-    progress_.best_loss = config_.metrics.loss;
+    progress_.best_loss = config_.metrics.loss();
     progress_.best_epoch = progress_.epoch;
     config_.epoch = progress_.epoch;
     config_.step = progress_.step;

@@ -66,17 +66,17 @@ std::map<std::string, bool> answers_of(const fs::path& run) {
 }  // namespace
 
 Monitor monitor_of(const std::map<std::string, std::string>& options, const std::map<std::string, double>& epoch) {
-  constexpr std::pair<TaskKind, const char*> kOnlyOf[] = {{TaskKind::multi_label, "map"},
-                                                          {TaskKind::forecast, "mae"},
-                                                          {TaskKind::language, "bits_per_character"},
-                                                          {TaskKind::classify, "top1"}};
-  for (const auto& [task, metric] : kOnlyOf) {
-    if (epoch.count(metric) == 0) continue;
-    const auto given = options.find("monitor");
-    const std::string name = given == options.end() || given->second == "auto" ? names_of(task).monitor : given->second;
-    for (const NamedMetric& one : names_of(task).metrics)
-      if (one.name == name) return {name == "loss" ? "val_loss" : name, one.lower_is_better};
-  }
+  const auto in_epoch = [](const TaskMetric& one) { return std::string_view(one.name) == "loss" ? "val_loss" : one.name; };
+  const auto known = [&](const Task* task) {  // of its metrics; those that were not computed are in no file
+    return std::count_if(task->metrics.begin(), task->metrics.end(),
+                         [&](const TaskMetric& one) { return epoch.count(in_epoch(one)) > 0; });
+  };
+  const Task* const task = *std::max_element(tasks().begin(), tasks().end(),
+                                             [&](const Task* a, const Task* b) { return known(a) < known(b); });
+  const auto given = options.find("monitor");
+  const std::string name = given == options.end() || given->second == "auto" ? task->monitor : given->second;
+  const TaskMetric* const found = task->find(name);
+  if (found && known(task) > 1) return {in_epoch(*found), found->lower_is_better};
   return {"train_loss", true};
 }
 

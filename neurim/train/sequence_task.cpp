@@ -79,7 +79,7 @@ class ForecastTask final : public SequenceTask {
   ModelConfig config() const override {
     return {.model = model_.name,
             .in_chans = model_.in_chans,
-            .metrics = {.task = TaskKind::forecast},
+            .metrics = Metrics(forecast_task()),
             .sequence = config_};
   }
   std::string facts() const override {
@@ -142,7 +142,7 @@ class LanguageTask final : public SequenceTask {
     return {.model = model_.name,
             .in_chans = model_.in_chans,
             .class_names = characters_,
-            .metrics = {.task = TaskKind::language},
+            .metrics = Metrics(language_task()),
             .sequence = config_};
   }
   std::string facts() const override {
@@ -212,14 +212,32 @@ RecurrentModelOptions model_options(const TrainOptions& options) {
           .seed = static_cast<std::uint64_t>(options.seed)};
 }
 
+/// Throws Error(data) where the data are none that such a task learns from, or the run was another one's.
+void check_task(const Task& task, const TrainOptions& options, const std::optional<ModelConfig>& config) {
+  std::error_code error;
+  if (fs::is_directory(options.data, error))
+    fail(Fault::data, options.data, ": is a folder, but model=", options.model,
+         " learns from one file, a series (.csv, .tsv, .jsonl) or a text; for images take a model file "
+         "or another one of `neurim models`");
+  if (config && config->task() != task)
+    fail(Fault::data, options.data, ": is ", task.data, ", but the weights of the run are those of ",
+         config->task().data, "; put the old data back into args.yaml");
+}
+
+}  // namespace
+
+bool is_forecast(const TrainOptions& options) { return is_recurrent_model(options.model) && is_table(options.data); }
+bool is_language(const TrainOptions& options) { return is_recurrent_model(options.model) && !is_table(options.data); }
+
 PreparedRun prepare_forecast(const TrainOptions& options, const std::optional<ModelConfig>& config, const Job& job) {
+  check_task(forecast_task(), options, config);
   Series series = read_series(options.data, config ? config->sequence->columns : columns_of(options), options.target);
   require(!options.target.empty() || series.width() == 1, "target is missing; give the column to forecast, one of ",
           join(series.columns, ", "), ": target=", series.columns[0]);
   const std::int64_t target = options.target.empty() ? 0 : series.column(options.target);
-  TrainOptions resolved = options.resolved(TaskKind::forecast, series.steps());
+  TrainOptions resolved = options.resolved(forecast_task(), series.steps());
   resolved.target = series.columns[target];
-  const Windows windows(series.steps(), windows_of(resolved, TaskKind::forecast), options.data);
+  const Windows windows(series.steps(), windows_of(resolved, forecast_task()), options.data);
   const Scaling scaling = scaling_of(series, windows.training_steps());
   Model model = create_forecaster(
       resolved.model, {.mean = scaling.mean, .std = scaling.std, .target = target, .horizon = *resolved.horizon},
@@ -237,30 +255,16 @@ PreparedRun prepare_forecast(const TrainOptions& options, const std::optional<Mo
 }
 
 PreparedRun prepare_language(const TrainOptions& options, const std::optional<ModelConfig>& config, const Job& job) {
+  check_task(language_task(), options, config);
   Corpus corpus = config ? read_corpus(options.data, vocabulary_of(*config)) : read_corpus(options.data);
-  TrainOptions resolved = options.resolved(TaskKind::language, std::ssize(corpus.characters));
-  const Windows windows(std::ssize(corpus.characters), windows_of(resolved, TaskKind::language), options.data);
+  TrainOptions resolved = options.resolved(language_task(), std::ssize(corpus.characters));
+  const Windows windows(std::ssize(corpus.characters), windows_of(resolved, language_task()), options.data);
   Model model = create_language_model(resolved.model, corpus.vocabulary.size(), model_options(resolved));
   SequenceConfig sequence{
       .window = *resolved.window, .hidden_size = *resolved.hidden_size, .num_layers = *resolved.num_layers};
   auto task = std::make_unique<LanguageTask>(model, resolved, std::move(sequence),
                                              LanguageData{std::move(corpus), windows}, job);
   return {std::move(resolved), std::move(model), std::move(task)};
-}
-
-}  // namespace
-
-PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<ModelConfig>& config, const Job& job) {
-  std::error_code error;
-  if (fs::is_directory(options.data, error))
-    fail(Fault::data, options.data, ": is a folder, but model=", options.model,
-         " learns from one file, a series (.csv, .tsv, .jsonl) or a text; for images take a model file "
-         "or another one of `neurim models`");
-  const TaskKind task = is_table(options.data) ? TaskKind::forecast : TaskKind::language;
-  if (config && config->task() != task)
-    fail(Fault::data, options.data, ": is ", names_of(task).data, ", but the weights of the run are those of ",
-         names_of(config->task()).data, "; put the old data back into args.yaml");
-  return task == TaskKind::forecast ? prepare_forecast(options, config, job) : prepare_language(options, config, job);
 }
 
 }  // namespace neurim

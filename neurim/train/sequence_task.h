@@ -7,11 +7,14 @@
 
 namespace neurim {
 
-/// Reads the data that the options name, a series (.csv, .tsv, .jsonl) or a text (any other file), and builds
-/// the recurrent model that they name for them. A run that goes on gives its model config: columns and characters are
-/// then the ones it knows. Throws Error(usage) on options that do not fit, Error(data) on data that cannot be
-/// learnt from.
-PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<ModelConfig>& config = {},
-                             const Job& job = {});
+/// Whether the options name a recurrent model and a series (.csv, .tsv, .jsonl), or one and anything else.
+bool is_forecast(const TrainOptions& options);
+bool is_language(const TrainOptions& options);
+
+/// Reads the series or the text that the options name, and builds the recurrent model that they name for it. A run that
+/// goes on gives its model config: columns and characters are then the ones it knows. Throws Error(usage) on options
+/// that do not fit, Error(data) on data that cannot be learnt from.
+PreparedRun prepare_forecast(const TrainOptions& options, const std::optional<ModelConfig>& config, const Job& job);
+PreparedRun prepare_language(const TrainOptions& options, const std::optional<ModelConfig>& config, const Job& job);
 
 }  // namespace neurim

@@ -200,7 +200,7 @@ void fill(std::vector<double>& option, const std::vector<double>& value) {
 }
 
 /// Resolves what every run needs, for a training split of so many samples.
-void resolve_steps(TrainOptions& r, TaskKind task, const Recipe& recipe, std::int64_t samples) {
+void resolve_steps(TrainOptions& r, const Task& task, const Recipe& recipe, std::int64_t samples) {
   fill(r.batch, std::min(samples, std::clamp<std::int64_t>(samples / kLeastSteps, 2, recipe.batch)));
   const std::int64_t of_step = *r.batch * r.grad_accum_steps;  // samples
   const std::int64_t steps_an_epoch = (samples + of_step - 1) / of_step;
@@ -218,13 +218,12 @@ void resolve_steps(TrainOptions& r, TaskKind task, const Recipe& recipe, std::in
   fill(r.sched, kUsualSchedule);
   fill(r.warmup_epochs, std::min<double>(recipe.warmup_epochs, static_cast<double>(*r.epochs) / 10));
 
-  const TaskNames& names = names_of(task);
-  fill(r.monitor, names.monitor);
+  fill(r.monitor, task.monitor);
   std::vector<std::string> monitors;
-  for (const NamedMetric& metric : names.metrics)
+  for (const TaskMetric& metric : task.metrics)
     if (std::find(kMonitors.begin(), kMonitors.end(), metric.name) != kMonitors.end()) monitors.push_back(metric.name);
   require(std::find(monitors.begin(), monitors.end(), r.monitor) != monitors.end(), "monitor is ", r.monitor,
-          ", which is no metric of ", names.data, "; known are ", join(monitors, ", "));
+          ", which is no metric of ", task.data, "; known are ", join(monitors, ", "));
   fill(r.device, text(device_named("auto")));
   fill(r.threads, neurim::threads());
   fill(r.precision, std::string(precision_of(compute_dtype_named(r.precision))));
@@ -517,7 +516,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   const Recipe& recipe = recipe_for(model_facts.image_size);
   if (model_facts.source.empty() || r.model.empty()) r.model = model_facts.name;  // else the file stays named
   r.multi_label = dataset.multi_label();
-  resolve_steps(r, *r.multi_label ? TaskKind::multi_label : TaskKind::classify, recipe,
+  resolve_steps(r, *r.multi_label ? multi_label_task() : classify_task(), recipe,
                 std::max<std::int64_t>(dataset.size(Split::train), 1));  // there is none if one only validates
   fill(r.imgsz, model_facts.image_size);
   fill(r.in_chans, model_facts.in_chans);
@@ -548,12 +547,11 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   return r;
 }
 
-TrainOptions TrainOptions::resolved(TaskKind task, std::int64_t steps) const {
+TrainOptions TrainOptions::resolved(const Task& task, std::int64_t steps) const {
   TrainOptions r = *this;
-  const TaskNames& names = names_of(task);
-  const bool language = task == TaskKind::language;
-  refuse(r, kOfImages, "images", names.data);
-  if (language) refuse(r, kOfSeries, "series", names.data);
+  const bool language = task.answer == Answer::characters;
+  refuse(r, kOfImages, "images", task.data);
+  if (language) refuse(r, kOfSeries, "series", task.data);
   const std::int64_t some = language ? 64 : std::max<std::int64_t>(32, 2 * season);
   fill(r.window, std::clamp<std::int64_t>(steps / 4, 1, std::min(some, kMostUnits)));
   if (!language) fill(r.horizon, 1);
@@ -752,8 +750,8 @@ DatasetOptions dataset_of(const TrainOptions& o) {
           .multi_label = o.multi_label};
 }
 
-WindowOptions windows_of(const TrainOptions& o, TaskKind task) {
-  const bool language = task == TaskKind::language;  // each character is predicted from those before it
+WindowOptions windows_of(const TrainOptions& o, const Task& task) {
+  const bool language = task.answer == Answer::characters;  // each character is predicted from those before it
   return {.inputs = *o.window,
           .targets = language ? *o.window : *o.horizon,
           .shift = language ? 1 : *o.window,

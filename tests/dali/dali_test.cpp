@@ -196,7 +196,7 @@ TEST(Dali, Trains) {
     options.loader = with_dali ? "dali" : "neurim";
     options.project = runs.path();
     options.plots = false;
-    loss[with_dali] = train(options).metrics.loss;
+    loss[with_dali] = train(options).metrics["loss"];
   }
   EXPECT_NEAR(loss[1], loss[0], 0.02 + 0.05 * loss[0]);
 }
