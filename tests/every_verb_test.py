@@ -76,7 +76,7 @@ class EveryVerb(unittest.TestCase):
         ]
         cls.looking = [["data", "scan", "data"], ["data", "stats", "data", "imgsz=28"], ["info", "lenet5"], ["info", "runs/lstm"], ["runs", "runs"], ["runs", "diff", "runs/train", "runs/lstm"],
                        ["models", "le*"],
-                       ["layers", "Conv*"], ["operators", "Reduce*"], ["doctor"], ["version"]]
+                       ["simulate", "machine=dgx-a100", "devices=8,64", "params=25.6e6", "batch=32", "sample_ms=0.3"], ["layers", "Conv*"], ["operators", "Reduce*"], ["doctor"], ["version"]]
         for words in (cls.train, cls.forecast, cls.text):
             run = cls.here(*words)
             if run.returncode:

@@ -332,7 +332,7 @@ TEST_F(SequenceTraining, StoppedAfterEveryStepAndResumedIsTheSameRun) {
     EXPECT_GE(stops, 4) << kind;
     for (const char* name : {"weights/best.safetensors", "weights/last.safetensors", "weights/last.opt.safetensors"})
       EXPECT_EQ(tensors_of(result.run / name), tensors_of(whole.run / name)) << kind << ' ' << name;
-    const Task& task = language ? language_task() : forecast_task();
+    const TaskInfo& task = language ? language_task() : forecast_task();
     const ResultsCsv a(whole.run / "results.csv", 2, task), b(result.run / "results.csv", 2, task);
     ASSERT_EQ(a.rows().size(), 2u);
     ASSERT_EQ(b.rows().size(), 2u);
@@ -380,7 +380,7 @@ TEST_F(SequenceTraining, MetricsOfAnEpochAreThoseOfItsSamples) {
   EXPECT_TRUE(std::isnan(evaluated.seasonal_naive_mae()));
   const EpochResult row = ResultsCsv(series.run / "results.csv", 1, forecast_task()).rows().at(0);
   EXPECT_NEAR(row.train_metric, evaluated.mae(), 1e-4);
-  EXPECT_NEAR(row.train_loss, metrics_of(evaluated, std_of(checkpoint.model, 0)).loss, 1e-5);
+  EXPECT_NEAR(row.train_loss, metrics_of(evaluated, std_of(checkpoint.model, 0)).loss(), 1e-5);
 
   still = writing("still-text");
   still.epochs = 1;

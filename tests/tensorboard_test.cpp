@@ -271,7 +271,7 @@ TEST(ResultsCsv, PanelsOfTheImage) {
   const std::vector<std::string> plain{"training", "validation"}, ranked{"training", "validation", "top-5"};
   for (const auto& [classes, curves] : {std::pair(2, plain), {5, plain}, {6, ranked}, {100, ranked}})
     EXPECT_EQ(names_of(results_panels({result(1)}, classes)[1]), curves) << classes;
-  for (const Task* task : tasks()) {
+  for (const TaskInfo* task : tasks()) {
     EpochResult first = result(1), third = result(3);
     first.val = third.val = Metrics(*task);
     third.learning_rate = 0.05;

@@ -7,6 +7,7 @@
 #include "neurim/neurim.h"
 #include "neurim/train/results_csv.h"
 #include "neurim/train/run_folder.h"
+#include "tests/errors.h"
 
 namespace neurim {
 namespace {
@@ -401,7 +402,7 @@ TEST_F(Training, StoppedAfterEveryStepAndResumedIsTheSameRun) {
       EXPECT_EQ(tensors_of(result.run / name), tensors_of(uninterrupted.run / name)) << opt << ' ' << name;
     EXPECT_EQ(load_checkpoint(result.model).config.thresholds, load_checkpoint(uninterrupted.model).config.thresholds);
     EXPECT_EQ(read_file(result.run / "weights/model.json"), read_file(uninterrupted.run / "weights/model.json"));
-    const Task& task = multi_label ? multi_label_task() : classify_task();
+    const TaskInfo& task = multi_label ? multi_label_task() : classify_task();
     const ResultsCsv a(uninterrupted.run / "results.csv", 2, task), b(result.run / "results.csv", 2, task);
     ASSERT_EQ(a.rows().size(), 2u);
     ASSERT_EQ(b.rows().size(), 2u);

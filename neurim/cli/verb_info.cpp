@@ -126,12 +126,12 @@ std::string few_of(std::vector<std::string> names) {
 
 /// Prints the model's size, input and classes.
 void show_model(const Checkpoint& checkpoint, const Type& inputs, std::int64_t parameters, Console& console) {
-  const Task& task = checkpoint.config.task();
+  const TaskInfo& task = checkpoint.config.task();
   console.print(text(checkpoint.config.model, "  ", thousands(parameters), " parameters  input ", inputs, "  ",
                      checkpoint.model.num_classes,
-                     task.answer == Answer::values   ? " values of " + checkpoint.config.sequence->target
+                     task.answer == Answer::values       ? " values of " + checkpoint.config.sequence->target
                      : task.answer == Answer::characters ? std::string(" characters")
-                                                  : std::string(" classes")));
+                                                         : std::string(" classes")));
   if (task.answer == Answer::values)
     console.print(text("  columns: ", join(checkpoint.config.sequence->columns, ", ")));
   else if (!checkpoint.config.class_names.empty() && task.answer != Answer::characters)

@@ -167,8 +167,7 @@ InferenceSession::InferenceSession(Function function, const PlanOptions& options
 InferenceSession::InferenceSession(const Checkpoint& checkpoint, const PlanOptions& options, std::size_t most_plans,
                                    InputLayout layout) {
   const Type input = input_type(checkpoint.config, Dim::symbol("batch"), Dim::symbol("time"));
-  const OnnxPort output{.name = checkpoint.config.task().output,
-                        .element = OnnxElement::f32};
+  const OnnxPort output{.name = checkpoint.config.task().output, .element = OnnxElement::f32};
   const auto call = [model = checkpoint.model](const OnnxValues& in) {
     require(in.size() == 1, "the model takes one input, got ", in.size());
     return OnnxValues{model(in[0].tensor())};

@@ -34,7 +34,7 @@ JsonObject json_of(const Metrics& metrics) {
   return json;
 }
 
-Metrics metrics_from(const Json& json, const Task& task) {
+Metrics metrics_from(const Json& json, const TaskInfo& task) {
   Metrics metrics(task, json.at("samples"));
   for (const TaskMetric& one : task.metrics) metrics[one.name] = number(json.at(one.name));
   return metrics;
@@ -201,7 +201,7 @@ std::int64_t SequenceConfig::target_column() const {
   return std::find(columns.begin(), columns.end(), target) - columns.begin();
 }
 
-const Task& ModelConfig::task() const {
+const TaskInfo& ModelConfig::task() const {
   if (sequence) return sequence->columns.empty() ? language_task() : forecast_task();
   return multi_label() ? multi_label_task() : classify_task();
 }
@@ -359,7 +359,7 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
     if (config.class_names.empty() && !config.sequence)
       for (std::int64_t i = 0; i < model.num_classes; ++i) config.class_names.push_back(text(i));
     const std::int64_t wanted = config.task().answer == Answer::values ? config.sequence->horizon
-                                                                    : std::ssize(config.class_names);
+                                                                       : std::ssize(config.class_names);
     if (model.num_classes != wanted)
       fail(Fault::data, file.string(), ": its function gives ", model.num_classes, " numbers, and its metadata name ",
            wanted, "; use another copy");

@@ -43,7 +43,7 @@ struct ModelConfig {
   std::optional<SequenceConfig> sequence = {};  ///< of a model of series or texts
   /// Whether images may have several classes.
   bool multi_label() const { return !thresholds.empty(); }
-  const Task& task() const;  ///< what it is trained for
+  const TaskInfo& task() const;  ///< what it is trained for
 };
 
 /// The input f32(batch,channels,height,width) of a model of images.

@@ -48,8 +48,7 @@ Function function_of(const Checkpoint& checkpoint, bool dynamic, InputLayout lay
   const Type input = dynamic ? input_type(config, Dim::symbol("batch"), Dim::symbol("time")) : input_type(config, 1);
   const Device device = device_of(checkpoint.model);
   Function function = trace_function([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
-                                     {{"input", input}}, {config.task().output},
-                                     metadata_of(config), device);
+                                     {{"input", input}}, {config.task().output}, metadata_of(config), device);
   return layout == InputLayout::nhwc ? channels_last(function, device) : function;
 }
 

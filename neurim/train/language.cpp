@@ -115,8 +115,8 @@ std::string usual_prompt(const ModelConfig& config) {
 
 std::string generate(const Checkpoint& checkpoint, std::string_view prompt, const GenerateOptions& options) {
   const ModelConfig& config = checkpoint.config;
-  require(config.task().answer == Answer::characters, checkpoint.path.string(), ": is a model of ",
-          config.task().data, ", which writes no text");
+  require(config.task().answer == Answer::characters, checkpoint.path.string(), ": is a model of ", config.task().data,
+          ", which writes no text");
   require(!prompt.empty(), "prompt is empty; give the text to go on with: prompt=\"…\"");
   require(options.length >= 0, "length is ", options.length, "; it is not negative");
   require(std::isfinite(options.temperature) && options.temperature >= 0, "temperature is ", options.temperature,

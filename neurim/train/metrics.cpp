@@ -6,7 +6,7 @@
 
 namespace neurim {
 
-Metrics::Metrics(const Task& task, std::int64_t samples,
+Metrics::Metrics(const TaskInfo& task, std::int64_t samples,
                  std::initializer_list<std::pair<std::string_view, double>> named)
     : samples(samples), task_(&task), values_(task.metrics.size(), kNone) {
   for (const auto& [name, value] : named) (*this)[name] = value;

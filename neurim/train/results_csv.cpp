@@ -19,7 +19,7 @@ struct Column {
 };
 
 /// In the order of the file.
-std::vector<Column> columns_of(const Task& task) {
+std::vector<Column> columns_of(const TaskInfo& task) {
   const auto plain = [](std::string name, double EpochResult::*metric) {
     return Column{std::move(name), [metric](EpochResult& row) -> double& { return row.*metric; }};
   };
@@ -68,7 +68,7 @@ std::vector<double> curve_of(const std::vector<EpochResult>& rows, const Metric&
 
 }  // namespace
 
-std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_done, const Task& task) {
+std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_done, const TaskInfo& task) {
   std::vector<EpochResult> rows;
   if (epochs_done == 0 || !fs::exists(path)) return rows;
   const std::vector<Column> columns = columns_of(task);
@@ -86,7 +86,7 @@ std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_
   return rows;
 }
 
-ResultsCsv::ResultsCsv(fs::path path, std::int64_t epochs_done, const Task& task)
+ResultsCsv::ResultsCsv(fs::path path, std::int64_t epochs_done, const TaskInfo& task)
     : path_(std::move(path)), task_(&task), rows_(read_results(path_, epochs_done, task)) {
   write();
 }
@@ -124,11 +124,11 @@ std::vector<Panel> results_panels(const std::vector<EpochResult>& rows, std::int
   const auto validation = [&](const char* metric) {
     return curve_of(rows, [&](const EpochResult& row) { return row.val[metric]; });
   };
-  const Panel loss{.title = "Loss",
-                   .curves = {{"training", training(&EpochResult::train_loss)},
-                              {"validation", validation("loss"), Best::lowest}},
-                   .clipped = true};
-  const Task& task = rows.empty() ? classify_task() : rows.front().val.task();
+  const Panel loss{
+      .title = "Loss",
+      .curves = {{"training", training(&EpochResult::train_loss)}, {"validation", validation("loss"), Best::lowest}},
+      .clipped = true};
+  const TaskInfo& task = rows.empty() ? classify_task() : rows.front().val.task();
   Panel evaluated{.title = task.curves_title, .percent = task.percent, .clipped = !task.percent};
   for (const MetricCurve& curve : task.curves)
     if (classes > curve.classes || curve.classes == 0)

@@ -30,14 +30,14 @@ struct EpochResult {
 
 /// The rows of the first `epochs_done` epochs; none if there is no file. Throws Error(data) if it is no results.csv
 /// with the task's columns.
-std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_done, const Task& task);
+std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_done, const TaskInfo& task);
 
 /// Writes the file, which always has whole rows: each append replaces it atomically.
 class ResultsCsv {
  public:
   /// Keeps the rows of read_results (the epochs in the checkpoint; 0 starts anew) and drops later ones. Throws
   /// Error(resource) if it cannot be written.
-  ResultsCsv(fs::path path, std::int64_t epochs_done, const Task& task = classify_task());
+  ResultsCsv(fs::path path, std::int64_t epochs_done, const TaskInfo& task = classify_task());
 
   /// Adds a row, of a later epoch than the last. Throws Error(resource); the file is then unchanged.
   void append(const EpochResult& result);
@@ -48,7 +48,7 @@ class ResultsCsv {
   void write() const;
 
   fs::path path_;
-  const Task* task_;
+  const TaskInfo* task_;
   std::vector<EpochResult> rows_;
 };
 

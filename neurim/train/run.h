@@ -53,7 +53,7 @@ class OpenRun {
   Tensor random_;
   Progress progress_;
   ModelConfig config_;
-  const Task& goal_;
+  const TaskInfo& goal_;
   const std::vector<std::string> notes_;
   const std::string facts_;
   const bool data_changed_;  // since the run was begun

@@ -97,13 +97,11 @@ std::vector<fs::path> files_of_run(const fs::path& folder, bool folders = false)
 
 }  // namespace
 
-std::string default_project(const Task& task) {
-  return text("runs/", task.folder);
-}
+std::string default_project(const TaskInfo& task) { return text("runs/", task.folder); }
 
 fs::path reports_folder(const fs::path& run) { return (run / "reports").lexically_normal(); }
 
-fs::path reports_of_weights(const fs::path& weights, const Task& task) {
+fs::path reports_of_weights(const fs::path& weights, const TaskInfo& task) {
   const fs::path run = (weights / "../..").lexically_normal();
   return reports_folder(is_there(run / "args.yaml") ? run : fs::path(default_project(task)));
 }

@@ -10,13 +10,13 @@
 namespace neurim {
 
 /// The default folder of a task's runs: runs/classify, runs/forecast, runs/language.
-std::string default_project(const Task& task);
+std::string default_project(const TaskInfo& task);
 
 /// The folder of a run's or a project's reports.
 fs::path reports_folder(const fs::path& run);
 
 /// Where reports on weights go: into the reports of their run or, of others, of the task's project.
-fs::path reports_of_weights(const fs::path& weights, const Task& task);
+fs::path reports_of_weights(const fs::path& weights, const TaskInfo& task);
 
 /// Creates project/name, or the name with a number if it exists (train2, train3, ...). With exist_ok an existing one is
 /// used. Throws Error(resource).

@@ -66,13 +66,15 @@ std::map<std::string, bool> answers_of(const fs::path& run) {
 }  // namespace
 
 Monitor monitor_of(const std::map<std::string, std::string>& options, const std::map<std::string, double>& epoch) {
-  const auto in_epoch = [](const TaskMetric& one) { return std::string_view(one.name) == "loss" ? "val_loss" : one.name; };
-  const auto known = [&](const Task* task) {  // of its metrics; those that were not computed are in no file
+  const auto in_epoch = [](const TaskMetric& one) {
+    return std::string_view(one.name) == "loss" ? "val_loss" : one.name;
+  };
+  const auto known = [&](const TaskInfo* task) {  // of its metrics; those that were not computed are in no file
     return std::count_if(task->metrics.begin(), task->metrics.end(),
                          [&](const TaskMetric& one) { return epoch.count(in_epoch(one)) > 0; });
   };
-  const Task* const task = *std::max_element(tasks().begin(), tasks().end(),
-                                             [&](const Task* a, const Task* b) { return known(a) < known(b); });
+  const TaskInfo* const task = *std::max_element(
+      tasks().begin(), tasks().end(), [&](const TaskInfo* a, const TaskInfo* b) { return known(a) < known(b); });
   const auto given = options.find("monitor");
   const std::string name = given == options.end() || given->second == "auto" ? task->monitor : given->second;
   const TaskMetric* const found = task->find(name);

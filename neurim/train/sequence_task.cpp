@@ -77,10 +77,8 @@ class ForecastTask final : public SequenceTask {
         validation_(model_, data_, Split::val, config_.season, options_) {}
 
   ModelConfig config() const override {
-    return {.model = model_.name,
-            .in_chans = model_.in_chans,
-            .metrics = Metrics(forecast_task()),
-            .sequence = config_};
+    return {
+        .model = model_.name, .in_chans = model_.in_chans, .metrics = Metrics(forecast_task()), .sequence = config_};
   }
   std::string facts() const override {
     JsonObject facts = facts_of("series", data_.series.steps(), std::as_bytes(std::span(data_.series.values)));
@@ -213,7 +211,7 @@ RecurrentModelOptions model_options(const TrainOptions& options) {
 }
 
 /// Throws Error(data) where the data are none that such a task learns from, or the run was another one's.
-void check_task(const Task& task, const TrainOptions& options, const std::optional<ModelConfig>& config) {
+void check_task(const TaskInfo& task, const TrainOptions& options, const std::optional<ModelConfig>& config) {
   std::error_code error;
   if (fs::is_directory(options.data, error))
     fail(Fault::data, options.data, ": is a folder, but model=", options.model,

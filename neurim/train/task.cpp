@@ -6,13 +6,14 @@
 
 namespace neurim {
 
-const TaskMetric* Task::find(std::string_view metric) const {
-  const auto found = std::find_if(metrics.begin(), metrics.end(), [&](const TaskMetric& one) { return metric == one.name; });
+const TaskMetric* TaskInfo::find(std::string_view metric) const {
+  const auto found = std::find_if(metrics.begin(), metrics.end(),
+                                  [&](const TaskMetric& one) { return metric == one.name; });
   return found == metrics.end() ? nullptr : &*found;
 }
 
-const Task& classify_task() {
-  static const Task task{
+const TaskInfo& classify_task() {
+  static const TaskInfo task{
       .name = "classify",
       .data = "images of one class",
       .sample = "image",
@@ -26,34 +27,33 @@ const Task& classify_task() {
       .shown = {{"top1", "top1"}, {"f1", "f1_macro"}},
       .results = {{"top1", "top1"}, {"top5", "top5"}, {"macro-F1", "f1_macro"}},
       .curves_title = "Accuracy",
-      .curves = {{"training", ""}, {"validation", "top1", Best::highest}, {.title = "top-5", .metric = "top5", .classes = 5}}};
+      .curves = {
+          {"training", ""}, {"validation", "top1", Best::highest}, {.title = "top-5", .metric = "top5", .classes = 5}}};
   return task;
 }
 
-const Task& multi_label_task() {
-  static const Task task{.name = "multi-label",
-                         .data = "multi-label images",
-                         .sample = "image",
-                         .rate = "images_per_second",
-                         .rate_title = "img/s",
-                         .train_metric = "exact_match",
-                         .monitor = "map",
-                         .answer = Answer::classes,
-                         .output = "logits",
-                         .metrics = {{"loss", true}, {"map"}, {"f1_macro"}, {"f1_micro"}, {"exact_match"}},
-                         .shown = {{"map", "map"}, {"f1", "f1_macro"}},
-                         .results = {{"mAP", "map"},
-                                     {"macro-F1", "f1_macro"},
-                                     {"micro-F1", "f1_micro"},
-                                     {"exact match", "exact_match"}},
-                         .curves_title = "Validation",
-                         .curves = {{"mAP", "map", Best::highest}, {"macro-F1", "f1_macro"}, {"exact match", "exact_match"}},
-                         .folder = "classify"};
+const TaskInfo& multi_label_task() {
+  static const TaskInfo task{
+      .name = "multi-label",
+      .data = "multi-label images",
+      .sample = "image",
+      .rate = "images_per_second",
+      .rate_title = "img/s",
+      .train_metric = "exact_match",
+      .monitor = "map",
+      .answer = Answer::classes,
+      .output = "logits",
+      .metrics = {{"loss", true}, {"map"}, {"f1_macro"}, {"f1_micro"}, {"exact_match"}},
+      .shown = {{"map", "map"}, {"f1", "f1_macro"}},
+      .results = {{"mAP", "map"}, {"macro-F1", "f1_macro"}, {"micro-F1", "f1_micro"}, {"exact match", "exact_match"}},
+      .curves_title = "Validation",
+      .curves = {{"mAP", "map", Best::highest}, {"macro-F1", "f1_macro"}, {"exact match", "exact_match"}},
+      .folder = "classify"};
   return task;
 }
 
-const Task& forecast_task() {
-  static const Task task{
+const TaskInfo& forecast_task() {
+  static const TaskInfo task{
       .name = "forecast",
       .data = "a series",
       .sample = "forecast",
@@ -80,8 +80,8 @@ const Task& forecast_task() {
   return task;
 }
 
-const Task& language_task() {
-  static const Task task{
+const TaskInfo& language_task() {
+  static const TaskInfo task{
       .name = "language",
       .data = "a text",
       .sample = "character",
@@ -104,14 +104,15 @@ const Task& language_task() {
   return task;
 }
 
-const std::vector<const Task*>& tasks() {
-  static const std::vector<const Task*> all{&classify_task(), &multi_label_task(), &forecast_task(), &language_task()};
+const std::vector<const TaskInfo*>& tasks() {
+  static const std::vector<const TaskInfo*> all{&classify_task(), &multi_label_task(), &forecast_task(),
+                                                &language_task()};
   return all;
 }
 
-const Task* task_that_takes(const TrainOptions& options) {
+const TaskInfo* task_that_takes(const TrainOptions& options) {
   const auto found = std::find_if(tasks().begin(), tasks().end(),
-                                  [&](const Task* one) { return one->takes && one->takes(options); });
+                                  [&](const TaskInfo* one) { return one->takes && one->takes(options); });
   return found == tasks().end() ? nullptr : *found;
 }
 

@@ -52,23 +52,23 @@ struct MetricCurve {
   std::int64_t classes = 0;    ///< drawn where there are more classes than that
 };
 
-/// A task. There is one object of each.
-struct Task {
-  const char* name;                      ///< "classify": in files, and of the folder of the runs
-  const char* data;                      ///< what it learns from, "images of one class"
-  const char* sample;                    ///< what Metrics::samples counts, in the singular
-  const char *rate, *rate_title;         ///< "images_per_second" and "img/s"
-  const char* train_metric;              ///< the metric besides the loss in training: one of `metrics`
-  const char* monitor;                   ///< the metric that decides which epoch is best, by default
-  Answer answer;                         ///< of its models
-  const char* output;                    ///< the name of that in exported files
-  std::vector<TaskMetric> metrics;       ///< in the order of files, the loss first
-  std::vector<ShownMetric> shown;        ///< in an epoch's line
-  std::vector<ResultMetric> results;     ///< in the line of results
-  const char* curves_title;              ///< of the picture of its metrics
-  std::vector<MetricCurve> curves;       ///< in it
-  bool percent = true;                   ///< whether that is of shares
-  const char* folder = name;             ///< of its runs, in "runs"
+/// What a task is. There is one object of each.
+struct TaskInfo {
+  const char* name;                   ///< "classify": in files, and of the folder of the runs
+  const char* data;                   ///< what it learns from, "images of one class"
+  const char* sample;                 ///< what Metrics::samples counts, in the singular
+  const char *rate, *rate_title;      ///< "images_per_second" and "img/s"
+  const char* train_metric;           ///< the metric besides the loss in training: one of `metrics`
+  const char* monitor;                ///< the metric that decides which epoch is best, by default
+  Answer answer;                      ///< of its models
+  const char* output;                 ///< the name of that in exported files
+  std::vector<TaskMetric> metrics;    ///< in the order of files, the loss first
+  std::vector<ShownMetric> shown;     ///< in an epoch's line
+  std::vector<ResultMetric> results;  ///< in the line of results
+  const char* curves_title;           ///< of the picture of its metrics
+  std::vector<MetricCurve> curves;    ///< in it
+  bool percent = true;                ///< whether that is of shares
+  const char* folder = name;          ///< of its runs, in "runs"
   /// Whether these options are for it; null: it is chosen by the classes of a data set of images.
   bool (*takes)(const TrainOptions& options) = nullptr;
   /// Then: reads its data and makes the model. `config`: of the run that goes on.
@@ -77,18 +77,18 @@ struct Task {
 
   /// The metric of that name; null: it has none.
   const TaskMetric* find(std::string_view metric) const;
-  bool operator==(const Task& other) const { return this == &other; }
+  bool operator==(const TaskInfo& other) const { return this == &other; }
 };
 
 // The tasks.
-const Task& classify_task();     ///< images of one class
-const Task& multi_label_task();  ///< images of any number of classes
-const Task& forecast_task();     ///< the next values of a series
-const Task& language_task();     ///< the next characters of a text
+const TaskInfo& classify_task();     ///< images of one class
+const TaskInfo& multi_label_task();  ///< images of any number of classes
+const TaskInfo& forecast_task();     ///< the next values of a series
+const TaskInfo& language_task();     ///< the next characters of a text
 
 /// All of them.
-const std::vector<const Task*>& tasks();
+const std::vector<const TaskInfo*>& tasks();
 /// The one that takes these options; null: one of images.
-const Task* task_that_takes(const TrainOptions& options);
+const TaskInfo* task_that_takes(const TrainOptions& options);
 
 }  // namespace neurim

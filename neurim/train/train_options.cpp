@@ -200,7 +200,7 @@ void fill(std::vector<double>& option, const std::vector<double>& value) {
 }
 
 /// Resolves what every run needs, for a training split of so many samples.
-void resolve_steps(TrainOptions& r, const Task& task, const Recipe& recipe, std::int64_t samples) {
+void resolve_steps(TrainOptions& r, const TaskInfo& task, const Recipe& recipe, std::int64_t samples) {
   fill(r.batch, std::min(samples, std::clamp<std::int64_t>(samples / kLeastSteps, 2, recipe.batch)));
   const std::int64_t of_step = *r.batch * r.grad_accum_steps;  // samples
   const std::int64_t steps_an_epoch = (samples + of_step - 1) / of_step;
@@ -547,7 +547,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   return r;
 }
 
-TrainOptions TrainOptions::resolved(const Task& task, std::int64_t steps) const {
+TrainOptions TrainOptions::resolved(const TaskInfo& task, std::int64_t steps) const {
   TrainOptions r = *this;
   const bool language = task.answer == Answer::characters;
   refuse(r, kOfImages, "images", task.data);
@@ -750,7 +750,7 @@ DatasetOptions dataset_of(const TrainOptions& o) {
           .multi_label = o.multi_label};
 }
 
-WindowOptions windows_of(const TrainOptions& o, const Task& task) {
+WindowOptions windows_of(const TrainOptions& o, const TaskInfo& task) {
   const bool language = task.answer == Answer::characters;  // each character is predicted from those before it
   return {.inputs = *o.window,
           .targets = language ? *o.window : *o.horizon,

@@ -119,7 +119,7 @@ struct TrainOptions {
   /// meaning for them.
   TrainOptions resolved(const Model& model, const Dataset& dataset) const;
   /// The same for a recurrent model and a series or text of so many steps. Throws Error(data) if they give no sample.
-  TrainOptions resolved(const Task& task, std::int64_t steps) const;
+  TrainOptions resolved(const TaskInfo& task, std::int64_t steps) const;
   /// The same options for a run that writes no file.
   TrainOptions without_files() const;
 };
@@ -153,6 +153,6 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& options, const Param
 std::vector<std::string> classes_of(const TrainOptions& options);  ///< from a file, if it names one
 /// Without the classes: a run's are in its checkpoints.
 DatasetOptions dataset_of(const TrainOptions& options);
-WindowOptions windows_of(const TrainOptions& options, const Task& task);  ///< for a series or a text
+WindowOptions windows_of(const TrainOptions& options, const TaskInfo& task);  ///< for a series or a text
 
 }  // namespace neurim

@@ -221,7 +221,7 @@ struct StoppedRun {
     const TrainControl watched = with_console(control, silent);
     if (control.dry_run) {
       check_can_write(folder / "args.yaml");
-      const Task& task = prepared.task->config().task();
+      const TaskInfo& task = prepared.task->config().task();
       TrainResult result = described(std::move(prepared), folder, watched, true);
       read_results(folder / "results.csv", result.epochs, task);
       return result;
@@ -272,7 +272,8 @@ TrainResult train(const TrainOptions& given, const TrainControl& asked) {
   options.check_new();
   use_machine(options);
   const TrainControl control = in_teams(asked, options);
-  if (const Task* task = task_that_takes(options)) return start(task->prepare(options, {}, control.job), options, {}, control);
+  if (const TaskInfo* task = task_that_takes(options))
+    return start(task->prepare(options, {}, control.job), options, {}, control);
   const bool of_onnx = is_onnx_file(options.model);
   require(is_known(options.model) || is_model_file(options.model) || of_onnx || !is_there(options.model), "model is ",
           options.model,
@@ -337,7 +338,7 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
   check_remembered_data(options.data, run / "args.yaml", "go there, or put another path into that file");
   if (options.model.empty())
     fail(Fault::data, (run / "args.yaml").string(), ": names no model; it is damaged, put the line back");
-  if (const Task* task = of_file ? nullptr : task_that_takes(options))
+  if (const TaskInfo* task = of_file ? nullptr : task_that_takes(options))
     return stopped.go_on(task->prepare(options, config, control.job), control);
   DatasetOptions dataset_options = dataset_of(options);
   if (config) dataset_options.class_names = config->class_names;
