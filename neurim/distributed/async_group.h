@@ -16,8 +16,8 @@ namespace neurim {
 /// ones. What several operations do one after the other goes as one.
 class AsyncGroup {
  public:
-  explicit AsyncGroup(std::shared_ptr<ProcessGroup> group);
-  ~AsyncGroup();  ///< waits for what has begun; what has not is dropped
+  explicit AsyncGroup(std::shared_ptr<ProcessGroup> group);  ///< whose operations they are
+  ~AsyncGroup();                                             ///< waits for what has begun; what has not is dropped
   AsyncGroup(const AsyncGroup&) = delete;
   AsyncGroup& operator=(const AsyncGroup&) = delete;
 

@@ -57,7 +57,9 @@ class HeldSignals {
 /// How a process ended.
 struct Ending {
   int rank = 0, code = 0, signal = 0;
+  bool of_shell = false;  // that was to start it elsewhere
   std::string text() const {
+    if (of_shell) return neurim::text("rank ", rank, " was not started: the remote shell ended with exit code ", code);
     return signal != 0 ? neurim::text("rank ", rank, " was ended by signal ", signal, " (", ::strsignal(signal), ')')
                        : neurim::text("rank ", rank, " ended with exit code ", code);
   }
@@ -137,6 +139,7 @@ class Ranks {
     }
     processes_.push_back(process);
     inputs_.push_back(input[1]);
+    is_elsewhere_.push_back(!how.first_line.empty());
     if (input[0] < 0) return;
     ::close(input[0]);
     tell(input[1], how.first_line);
@@ -186,15 +189,25 @@ class Ranks {
         ending.code = 1, ending.signal = WTERMSIG(status);
       else
         ending.code = WEXITSTATUS(status);
+      if (is_elsewhere_[rank]) read_shell(ending);
       if (ending.code != 0) failed.push_back(ending);
     }
     return any;
   }
 
+  /// What the exit code of a remote shell says: its own fault (ssh's is 255), or the signal that has ended the rank.
+  static void read_shell(Ending& ending) {
+    constexpr int kNotRun = 126, kNotFound = 127, kSignals = 128, kSsh = 255;
+    ending.of_shell = ending.code == kNotRun || ending.code == kNotFound || ending.code == kSsh;
+    if (ending.of_shell || ending.code <= kSignals || ending.code == kSignals + SIGINT) return;  // that of a saved run
+    ending.signal = std::exchange(ending.code, 1) - kSignals;
+  }
+
   const fs::path folder_;  // of what ranks write to stderr
   const std::chrono::milliseconds grace_;
   std::vector<pid_t> processes_;  // 0: has ended
-  std::vector<int> inputs_;       // of remote shells; -1: a process of this machine, or a shell that was told to end
+  std::vector<char> is_elsewhere_;
+  std::vector<int> inputs_;  // of remote shells; -1: a process of this machine, or a shell that was told to end
 };
 
 /// Where each rank runs.
@@ -282,9 +295,9 @@ int launch(const std::vector<std::string>& command, const LaunchOptions& options
     const Ending ending = Ranks(starts_of(line, options, places, run_file), signals, *folder, options.timeout)
                               .wait(signals);
     if (ending.code == 0) return 0;
-    const bool lost = ending.signal != 0 || ending.code == 1;
+    const bool lost = ending.signal != 0 || ending.code == 1 || ending.of_shell;
     if (options.tell && lost) options.tell(ending.text());
-    if (!lost || restart == options.restarts) return ending.code;
+    if (!lost || restart == options.restarts) return lost ? 1 : ending.code;
     const std::string run = is_there(run_file) ? read_file(run_file) : "";
     line = run.empty() ? command : again(run);
     if (options.tell)

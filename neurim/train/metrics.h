@@ -24,8 +24,8 @@ class Metrics {
 
   /// Throws Error(usage) where the task has no such metric.
   double operator[](std::string_view name) const { return values_[index(name)]; }
-  double& operator[](std::string_view name) { return values_[index(name)]; }
-  double loss() const { return (*this)["loss"]; }  ///< which every task has
+  double& operator[](std::string_view name) { return values_[index(name)]; }  ///< the same, to be set
+  double loss() const { return (*this)["loss"]; }                             ///< which every task has
   /// A value that is larger for better metrics; NaN is never better.
   double merit(std::string_view name) const;
   const TaskInfo& task() const { return *task_; }  ///< what it measures

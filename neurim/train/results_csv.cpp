@@ -130,11 +130,12 @@ std::vector<Panel> results_panels(const std::vector<EpochResult>& rows, std::int
       .clipped = true};
   const TaskInfo& task = rows.empty() ? classify_task() : rows.front().val.task();
   Panel evaluated{.title = task.curves_title, .percent = task.percent, .clipped = !task.percent};
-  for (const MetricCurve& curve : task.curves)
-    if (classes > curve.classes || curve.classes == 0)
-      evaluated.curves.push_back({curve.title,
-                                  *curve.metric == 0 ? training(&EpochResult::train_metric) : validation(curve.metric),
-                                  curve.best});
+  for (const MetricCurve& curve : task.curves) {
+    if (curve.classes > 0 && classes <= curve.classes) continue;
+    Curve drawn{curve.title, *curve.metric == 0 ? training(&EpochResult::train_metric) : validation(curve.metric)};
+    if (curve.marks_best) drawn.best = task.find(curve.metric)->lower_is_better ? Best::lowest : Best::highest;
+    evaluated.curves.push_back(std::move(drawn));
+  }
   const Panel rate{.title = "Learning rate",
                    .curves = {{"at the end of each epoch", training(&EpochResult::learning_rate)}}};
   return {loss, evaluated, rate};

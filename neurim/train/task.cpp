@@ -27,8 +27,7 @@ const TaskInfo& classify_task() {
       .shown = {{"top1", "top1"}, {"f1", "f1_macro"}},
       .results = {{"top1", "top1"}, {"top5", "top5"}, {"macro-F1", "f1_macro"}},
       .curves_title = "Accuracy",
-      .curves = {
-          {"training", ""}, {"validation", "top1", Best::highest}, {.title = "top-5", .metric = "top5", .classes = 5}}};
+      .curves = {{"training", ""}, {"validation", "top1", true}, {.title = "top-5", .metric = "top5", .classes = 5}}};
   return task;
 }
 
@@ -47,7 +46,7 @@ const TaskInfo& multi_label_task() {
       .shown = {{"map", "map"}, {"f1", "f1_macro"}},
       .results = {{"mAP", "map"}, {"macro-F1", "f1_macro"}, {"micro-F1", "f1_micro"}, {"exact match", "exact_match"}},
       .curves_title = "Validation",
-      .curves = {{"mAP", "map", Best::highest}, {"macro-F1", "f1_macro"}, {"exact match", "exact_match"}},
+      .curves = {{"mAP", "map", true}, {"macro-F1", "f1_macro"}, {"exact match", "exact_match"}},
       .folder = "classify"};
   return task;
 }
@@ -71,7 +70,7 @@ const TaskInfo& forecast_task() {
                   {"last season", "seasonal_naive_mae", -1, false, "mae"}},
       .curves_title = "Mean absolute error",
       .curves = {{"training", ""},
-                 {"validation", "mae", Best::lowest},
+                 {"validation", "mae", true},
                  {"last value", "naive_mae"},
                  {"last season", "seasonal_naive_mae"}},
       .percent = false,
@@ -97,7 +96,7 @@ const TaskInfo& language_task() {
                   {"bigram", "bigram_bits_per_character", -1, false, "bits_per_character"},
                   {"top1", "top1"}},
       .curves_title = "Bits per character",
-      .curves = {{"validation", "bits_per_character", Best::lowest}, {"bigram", "bigram_bits_per_character"}},
+      .curves = {{"validation", "bits_per_character", true}, {"bigram", "bigram_bits_per_character"}},
       .percent = false,
       .takes = is_language,
       .prepare = prepare_language};

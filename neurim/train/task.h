@@ -1,12 +1,9 @@
-// What models are trained for: the names, metrics and pictures of each task.
+// What models are trained for: the names and metrics of each task, and how they are shown.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
-
-#include "neurim/evaluate/curves.h"
 
 namespace neurim {
 
@@ -48,7 +45,7 @@ struct ResultMetric {
 /// A curve over the epochs.
 struct MetricCurve {
   const char *title, *metric;  ///< in the legend; its name; "": the train_metric in training
-  Best best = Best::none;      ///< marks this point of the curve
+  bool marks_best = false;     ///< a mark at its best point
   std::int64_t classes = 0;    ///< drawn where there are more classes than that
 };
 
@@ -65,7 +62,7 @@ struct TaskInfo {
   std::vector<TaskMetric> metrics;    ///< in the order of files, the loss first
   std::vector<ShownMetric> shown;     ///< in an epoch's line
   std::vector<ResultMetric> results;  ///< in the line of results
-  const char* curves_title;           ///< of the picture of its metrics
+  const char* curves_title;           ///< of the panel of its metrics
   std::vector<MetricCurve> curves;    ///< in it
   bool percent = true;                ///< whether that is of shares
   const char* folder = name;          ///< of its runs, in "runs"
