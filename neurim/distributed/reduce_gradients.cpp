@@ -1,6 +1,7 @@
 #include "neurim/distributed/reduce_gradients.h"
 
-#include "neurim/base/error.h"
+#include <algorithm>
+
 #include "neurim/distributed/all_reduce.h"
 #include "neurim/ops/mul.h"
 
@@ -8,13 +9,19 @@ namespace neurim {
 
 void in_buckets(const Tensors& tensors, const std::function<void(const std::vector<std::size_t>& which)>& visit,
                 std::size_t of_bucket) {
+  constexpr std::size_t kLeast = 1 << 20;
+  const auto size_of = [](const Tensor& tensor) { return tensor ? bytes(tensor.type()) : 0; };
+  std::size_t left = 0;  // bytes in no bucket yet
+  for (const Tensor& tensor : tensors) left += size_of(tensor);
   std::vector<std::size_t> bucket;
-  std::size_t size = 0;
+  std::size_t size = 0, most = 0;
   for (std::size_t i = tensors.size(); i-- > 0;) {
     if (!tensors[i]) continue;
+    if (bucket.empty()) most = std::min(of_bucket, std::max(kLeast, left / 3));
     bucket.push_back(i);
-    size += bytes(tensors[i].type());
-    if (size < of_bucket) continue;
+    size += size_of(tensors[i]);
+    left -= size_of(tensors[i]);
+    if (size < most) continue;
     visit(bucket);
     bucket.clear(), size = 0;
   }
