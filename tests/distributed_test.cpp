@@ -100,7 +100,7 @@ TEST(Place, IsWhatLaunchersSay) {
             std::string::npos);
   EXPECT_NE(message_of([] {
               place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}, {"NEURIM_BACKEND", "smoke"}});
-            }).find("known are auto, tcp, mpi"),
+            }).find("known are auto, tcp, mpi, nccl"),
             std::string::npos);
   EXPECT_EQ(place_in({{"HOROVOD_RANK", "0"},
                       {"HOROVOD_SIZE", "2"},

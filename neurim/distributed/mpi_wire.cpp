@@ -1,7 +1,5 @@
 #include "neurim/distributed/mpi_wire.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -12,6 +10,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
+#include "neurim/distributed/loaded_library.h"
 #include "neurim/hardware/machine.h"
 
 namespace neurim {
@@ -24,35 +23,13 @@ constexpr std::size_t kMostHost = 1024;        // characters
 constexpr auto kLastWords = std::chrono::milliseconds(200);
 constexpr int kSpins = 2000;  // tests of a request before others may run
 
-/// A loaded library.
-class Library {
- public:
-  explicit Library(const Place& place) {
-    const char* const given = std::getenv("NEURIM_MPI_LIBRARY");
-    const bool of_mpich = place.launcher.find("MPICH") != std::string::npos;
-    std::vector<std::string> names{"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"};  // Open MPI, MPICH, Intel MPI
-    if (of_mpich) std::rotate(names.begin(), names.begin() + 1, names.end());
-    if (given) names = {given};
-    std::string why;
-    for (const std::string& name : names) {
-      handle_ = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_GLOBAL);  // Open MPI's own parts look names up in it
-      if (handle_) return;
-      why += text(why.empty() ? "" : "; ", ::dlerror());
-    }
-    fail(Fault::failure, "no MPI library can be loaded (", why,
-         "); name it in NEURIM_MPI_LIBRARY, or set NEURIM_ADDRESS=HOST:PORT for all processes to meet over TCP");
-  }
-  bool is_open_mpi() const { return has("ompi_mpi_comm_world"); }
-  bool has(const char* name) const { return ::dlsym(handle_, name) != nullptr; }
-  void* symbol(const char* name) const {
-    void* const found = ::dlsym(handle_, name);
-    if (!found) fail(Fault::failure, "the MPI library has no ", name);
-    return found;
-  }
-
- private:
-  void* handle_ = nullptr;  // stays open: MPI cannot be begun again
-};
+/// That of the launcher: Open MPI, MPICH, or its kin such as Intel MPI.
+LoadedLibrary library_of(const Place& place) {
+  std::vector<std::string> names{"libmpi.so.40", "libmpich.so.12", "libmpi.so.12"};
+  if (place.launcher.find("MPICH") != std::string::npos) std::rotate(names.begin(), names.begin() + 1, names.end());
+  return {"MPI", "NEURIM_MPI_LIBRARY", std::move(names),
+          "set NEURIM_ADDRESS=HOST:PORT for all processes to meet over TCP", true};  // Open MPI's own parts look in it
+}
 
 /// What differs between libraries: pointers to objects of Open MPI, numbers of MPICH.
 template <class Handle>
@@ -60,7 +37,7 @@ struct Handles {
   Handle world, byte, errors_return;
   void* ignored_status;
 };
-Handles<void*> open_mpi_handles(const Library& library) {
+Handles<void*> open_mpi_handles(const LoadedLibrary& library) {
   return {library.symbol("ompi_mpi_comm_world"), library.symbol("ompi_mpi_byte"),
           library.symbol("ompi_mpi_errors_return"), nullptr};
 }
@@ -76,7 +53,7 @@ void finalize_at_exit(int status, void* /*unused*/) {
 template <class Handle>
 class MpiWire final : public Wire {
  public:
-  MpiWire(const Library& library, const Handles<Handle>& handles, const Place& place) : handles_(handles) {
+  MpiWire(const LoadedLibrary& library, const Handles<Handle>& handles, const Place& place) : handles_(handles) {
     const auto load = [&](auto& function, const char* name) {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.symbol(name));
     };
@@ -230,8 +207,9 @@ class MpiWire final : public Wire {
 }  // namespace
 
 std::unique_ptr<Wire> mpi_wire(const Place& place) {
-  const Library library(place);
-  if (library.is_open_mpi()) return std::make_unique<MpiWire<void*>>(library, open_mpi_handles(library), place);
+  const LoadedLibrary library = library_of(place);
+  if (library.has("ompi_mpi_comm_world"))
+    return std::make_unique<MpiWire<void*>>(library, open_mpi_handles(library), place);
   return std::make_unique<MpiWire<int>>(library, mpich_handles(), place);
 }
 

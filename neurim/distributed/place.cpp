@@ -1,5 +1,7 @@
 #include "neurim/distributed/place.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <iterator>
@@ -92,10 +94,11 @@ Place place_of_process(const Environment& environment) {
       place.local_size = local_size ? whole(launcher.local_size, *local_size) : place.local_rank + 1;
     place.address = address_of(launcher, environment);
     const std::string backend = environment("NEURIM_BACKEND").value_or("auto");
-    require(backend == "auto" || backend == "tcp" || backend == "ring" || backend == "mpi", "NEURIM_BACKEND is '",
-            backend, "'; known are auto, tcp, mpi");
-    place.backend = backend == "mpi" || (backend == "auto" && is_mpi(launcher) && place.address.empty()) ? "mpi"
-                                                                                                         : "tcp";
+    constexpr std::array kBackends{"auto", "tcp", "ring", "mpi", "nccl"};
+    require(std::find(kBackends.begin(), kBackends.end(), backend) != kBackends.end(), "NEURIM_BACKEND is '", backend,
+            "'; known are auto, tcp, mpi, nccl");
+    const bool mpi = backend == "mpi" || (backend == "auto" && is_mpi(launcher) && place.address.empty());
+    place.backend = mpi ? "mpi" : backend == "nccl" ? "nccl" : "tcp";
     const std::string shared = environment("NEURIM_SHARED_MEMORY").value_or("1");
     require(shared == "0" || shared == "1", "NEURIM_SHARED_MEMORY is '", shared, "'; it is 0 or 1");
     place.shared_memory = shared == "1";

@@ -15,7 +15,7 @@ struct Place {
   std::string secret;                  ///< that the processes of a job share; "": none was given
   double timeout = 60;                 ///< seconds after which a silent process counts as lost
   std::string launcher;                ///< who said so: "neurim launch", "torchrun", …; "": the process is alone
-  std::string backend = "tcp";         ///< what carries messages: "tcp" or "mpi"
+  std::string backend = "tcp";         ///< what carries messages: "tcp", "mpi" or "nccl"
   bool shared_memory = true;           ///< of tcp: whether processes of one machine share memory for them
 };
 
@@ -27,9 +27,9 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 /// with WORLD_SIZE (torchrun). The address is NEURIM_ADDRESS, else MASTER_ADDR with the port after MASTER_PORT, which
 /// torchrun takes itself; of a Slurm step the first of its hosts with a port made of its job's number; of horovodrun
 /// what rank 0 leaves in its key store. Processes of mpirun that have none of these use MPI.
-/// NEURIM_BACKEND is "auto", "tcp" (or "ring") or "mpi", NEURIM_SHARED_MEMORY 0 or 1; NEURIM_SECRET and NEURIM_TIMEOUT
-/// (seconds) hold with any launcher. Throws Error(usage) where the numbers make no sense, or nobody says how several
-/// processes meet.
+/// NEURIM_BACKEND is "auto", "tcp" (or "ring"), "mpi" or "nccl", NEURIM_SHARED_MEMORY 0 or 1; NEURIM_SECRET and
+/// NEURIM_TIMEOUT (seconds) hold with any launcher. Throws Error(usage) where the numbers make no sense, or nobody says
+/// how several processes meet.
 Place place_of_process(const Environment& environment);
 /// The same of this process's environment.
 Place place_of_process();

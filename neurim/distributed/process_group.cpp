@@ -7,6 +7,7 @@
 #include "neurim/distributed/key_store.h"
 #include "neurim/distributed/message_group.h"
 #include "neurim/distributed/mpi_wire.h"
+#include "neurim/distributed/nccl_group.h"
 
 namespace neurim {
 
@@ -74,10 +75,12 @@ std::shared_ptr<ProcessGroup> join_job(const Place& said) {
   if (said.size == 1) return self_group();
   Place place = said;
   const std::chrono::milliseconds timeout(static_cast<std::int64_t>(place.timeout * 1000));
-  if (place.backend == "tcp" && place.address.empty())
+  if (place.backend != "mpi" && place.address.empty())
     place.address = address_by_store(place, std::chrono::steady_clock::now() + timeout);
-  return std::make_shared<MessageGroup>(place.backend == "mpi" ? mpi_wire(place) : tcp_wire(place), place.backend,
-                                        timeout);
+  auto messages = std::make_shared<MessageGroup>(place.backend == "mpi" ? mpi_wire(place) : tcp_wire(place),
+                                                 place.backend == "nccl" ? "tcp" : place.backend, timeout);
+  if (place.backend != "nccl") return messages;
+  return nccl_group(std::move(messages), place.local_rank, timeout);
 }
 
 }  // namespace neurim

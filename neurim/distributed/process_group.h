@@ -35,7 +35,7 @@ class ProcessGroup {
 
   virtual int rank() const = 0;             ///< of this process
   virtual int size() const = 0;             ///< of the group
-  virtual std::string backend() const = 0;  ///< "self", "tcp", "mpi"
+  virtual std::string backend() const = 0;  ///< "self", "tcp", "mpi", "nccl"
 
   /// Each number becomes the reduction of those of all ranks, in place and the same bits everywhere. `sent`: f32, or
   /// bf16 or f16, to which numbers are rounded on their way; sums are of f32.
