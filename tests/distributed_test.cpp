@@ -592,9 +592,9 @@ TEST(Subgroup, HasItsOwnRanks) {
 /// have begun.
 TEST(ReduceGradients, GoesOnBesideTheBackwardPass) {
   const auto trained = [](std::int64_t rank, std::int64_t group, bool beside) {
-    nn::Linear first(4, 5), second(5, 6), third(6, 2);
+    nn::Linear first(4, 5), again(5, 5), second(5, 6), third(6, 2);
     Parameters all;
-    for (const nn::Linear* net : {&first, &second, &third})
+    for (const nn::Linear* net : {&first, &again, &second, &third})
       for (Parameter p : named_parameters(*net)) {
         std::vector<float> values(static_cast<std::size_t>(std::int64_t{p.tensor.numel()}));
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i + all.size())) / 4;
@@ -605,7 +605,9 @@ TEST(ReduceGradients, GoesOnBesideTheBackwardPass) {
     optimizer.add(std::make_unique<ReduceGradients>(group, DType::f32, 32));
     const Plan step = plan(
         [&](const Tensors& in) -> Tensors {
-          const Tensor loss = mean(square(third(square(second(square(first(in[0])))))));
+          Tensor inner = square(first(in[0]));
+          for (int i = 0; i < 3; ++i) inner = square(again(inner));  // whose gradients are added up
+          const Tensor loss = mean(square(third(square(second(inner)))));
           optimizer.minimize(loss, 3);
           return {loss};
         },
@@ -646,7 +648,7 @@ TEST(ReduceGradients, AFailureBesideOthersIsSaid) {
     const Tensor state = Tensor::full({DType::f32, {4}}, 1);
     const Plan step = plan(
         [&](const Tensors& in) -> Tensors {
-          state.assign(all_reduce_end(all_reduce_begin({in[0]}, number, 0), number, 0)[0]);
+          state.assign(all_reduce_end(all_reduce_begin({in[0]}, number))[0]);
           return {};
         },
         {{DType::f32, {4}}});

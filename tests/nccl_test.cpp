@@ -90,7 +90,7 @@ TEST_F(Nccl, DoesNotWaitForEver) {
     });
   });
   hangs(false);
-  EXPECT_NE(said.find("an operation of NCCL did not end in time"), said.npos) << said;
+  EXPECT_NE(said.find("all_reduce of NCCL did not end in time"), said.npos) << said;
   EXPECT_NE(std::string(of_fake<const char*()>("fake_nccl_calls")()).find("ncclCommAbort"), std::string::npos);
 }
 
@@ -99,7 +99,11 @@ TEST_F(Nccl, SaysWhatIsMissing) {
     return message_of(
         [] { as_local_ranks(2, [](const auto& control) { nccl_group(control, control->rank() * 9, 1s); }); });
   };
-  EXPECT_EQ(message(), "cudaSetDevice: invalid device ordinal");
+  ::setenv("FAKE_NCCL_DEVICES", "10", 1);
+  EXPECT_EQ(message(), "rank 1: cudaSetDevice: invalid device ordinal");
+  ::setenv("FAKE_NCCL_DEVICES", "0", 1);
+  EXPECT_EQ(message(), "rank 0: there is no GPU");
+  ::unsetenv("FAKE_NCCL_DEVICES");
   ::setenv("NEURIM_NCCL_LIBRARY", "libnone.so", 1);
   EXPECT_NE(message().find("libnone.so: cannot open shared object file"), std::string::npos) << message();
   EXPECT_NE(message().find("set NEURIM_BACKEND=tcp"), std::string::npos) << message();

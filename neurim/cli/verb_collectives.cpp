@@ -60,11 +60,11 @@ int verb_collectives(const Words& words) {
                    {"bytes_per_second", cost.bandwidth()}});
   }
   JsonObject summary{{"event", "summary"}, {"processes", group->size()}, {"backend", group->backend()}};
-  if (costs.size() > 1) {
-    const LinkCosts link = fitted_link(costs, group->size());
-    console.print(text("a link of ", fixed(link.latency * 1e6, 1), " us and ", fixed(link.bandwidth / kGiga, 2),
+  const std::optional<LinkCosts> link = costs.size() > 1 ? fitted_link(costs, group->size()) : std::nullopt;
+  if (link) {
+    console.print(text("a link of ", fixed(link->latency * 1e6, 1), " us and ", fixed(link->bandwidth / kGiga, 2),
                        " GB/s explains these best"));
-    summary.add("latency_seconds", link.latency), summary.add("bandwidth_bytes_per_second", link.bandwidth);
+    summary.add("latency_seconds", link->latency), summary.add("bandwidth_bytes_per_second", link->bandwidth);
   }
   console.event(summary);
   return 0;

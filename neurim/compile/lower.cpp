@@ -64,7 +64,8 @@ class Lowering {
     group_of_.resize(nodes().size());
     for (std::size_t group = 0; group < formed_.size(); ++group)
       for (const int member : formed_[group].nodes) group_of_[member] = static_cast<int>(group);
-    scheduled_.assign(formed_.size(), 0), waiting_for_.resize(formed_.size()), waits_for_.assign(formed_.size(), 0);
+    scheduled_.assign(formed_.size(), 0), lowered_.assign(formed_.size(), 0);
+    waiting_for_.resize(formed_.size()), waits_for_.assign(formed_.size(), 0);
     find_endings();
     find_beginnings();
     for (int group = 0; group < static_cast<int>(formed_.size()); ++group) schedule(group);
@@ -91,13 +92,20 @@ class Lowering {
     scheduled_[group] = 1;
     for (const int maker : makers(group)) schedule(maker);
     lower_group(formed_[group]);
+    lowered_[group] = 1;
     for (const int waiting : waiting_for_[group])
-      if (--waits_for_[waiting] == 0) schedule(waiting);
+      if (--waits_for_[waiting] == 0) release(waiting);
+  }
+  /// Schedules a group that has waited, unless one that it reads is just waiting for its own makers.
+  void release(int group) {
+    for (const int maker : pointwise_before(group))
+      if (scheduled_[maker] && !lowered_[maker]) schedule_after(group, {maker});
+    if (waits_for_[group] == 0) schedule(group);
   }
   /// Lowers a group as soon as these are.
   void schedule_after(int group, const std::set<int>& before) {
     for (const int other : before) waiting_for_[other].push_back(group);
-    waits_for_[group] = static_cast<int>(before.size());
+    waits_for_[group] += static_cast<int>(before.size());
   }
 
   /// The fusion groups whose values it reads.
@@ -141,22 +149,26 @@ class Lowering {
     int previous = -1;
     for (int group = 0; group < std::ssize(formed_); ++group) {
       if (!node(formed_[group].anchor_node()).op->begins_early()) continue;
-      std::set<int> before, seen;
-      std::vector<int> reads{group};
-      while (!reads.empty()) {
-        const std::set<int> read = makers(reads.back());
-        reads.pop_back();
-        for (const int maker : read) {
-          if (!is_pointwise(maker))
-            before.insert(maker);
-          else if (seen.insert(maker).second)
-            reads.push_back(maker);
-        }
-      }
+      std::set<int> before;
+      for (const int reader : pointwise_before(group))
+        for (const int maker : makers(reader))
+          if (!is_pointwise(maker)) before.insert(maker);
       if (previous >= 0) before.insert(previous);
       schedule_after(group, before);
       previous = group;
     }
+  }
+  /// The group, and the pointwise ones through which it reads what others compute.
+  std::set<int> pointwise_before(int group) const {
+    std::set<int> found{group};
+    std::vector<int> reads{group};
+    while (!reads.empty()) {
+      const std::set<int> read = makers(reads.back());
+      reads.pop_back();
+      for (const int maker : read)
+        if (is_pointwise(maker) && found.insert(maker).second) reads.push_back(maker);
+    }
+    return found;
   }
   bool is_pointwise(int group) const {
     return std::all_of(formed_[group].nodes.begin(), formed_[group].nodes.end(),
@@ -435,7 +447,7 @@ class Lowering {
   std::optional<FusionGroups> groups_;
   std::vector<FusionGroup> formed_;
   std::vector<int> group_of_;
-  std::vector<char> scheduled_;
+  std::vector<char> scheduled_, lowered_;      // a group that is scheduled is lowered once its makers are
   std::vector<std::vector<int>> waiting_for_;  // of each fusion group: those that are lowered as soon as it is
   std::vector<int> waits_for_;                 // of each such one: how many groups have to be lowered before it
   std::vector<int> primary_;

@@ -1,6 +1,7 @@
 #include "neurim/distributed/all_reduce.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -17,7 +18,7 @@ struct KnownGroup {
   std::shared_ptr<ProcessGroup> group;
   std::shared_ptr<AsyncGroup> queue;               // undefined: operations are run at once
   std::mutex mutex;                                // of what follows
-  std::map<std::int64_t, AsyncGroup::Work> begun;  // by buckets
+  std::map<std::int64_t, AsyncGroup::Work> begun;  // by numbers
   double waited = 0;
   std::string failure;
 };
@@ -115,7 +116,7 @@ void sum_in_place(ProcessGroup& group, const std::vector<std::span<float>>& tens
 /// Of all_reduce_begin and all_reduce_end: outputs in the memory of the inputs, or copied.
 struct PreparedBucket {
   GroupCall call;
-  std::int64_t bucket;
+  std::int64_t number;
   DType sent;
   std::vector<std::size_t> sizes;  // bytes of each tensor's memory
 
@@ -129,13 +130,13 @@ struct PreparedBucket {
     std::vector<std::span<float>> tensors;
     for (std::size_t i = 0; i < own.sizes.size(); ++i)
       tensors.emplace_back(static_cast<float*>(args.out[i]), own.sizes[i] / sizeof(float));
-    own.call.begin(args, own.bucket, [tensors = std::move(tensors), sent = own.sent](ProcessGroup& group) {
+    own.call.begin(args, own.number, [tensors = std::move(tensors), sent = own.sent](ProcessGroup& group) {
       sum_in_place(group, tensors, sent);
     });
   }
   static void end(const void* self, const Args& args, int /*task*/) noexcept {
     const auto& own = *static_cast<const PreparedBucket*>(self);
-    own.call.end(args, own.bucket);
+    own.call.end(args, own.number);
     own.copy(args);
   }
 };
@@ -143,7 +144,7 @@ struct PreparedBucket {
 template <class O>
 Launch prepare_bucket(KernelRequest& request, void (*run)(const void*, const Args&, int) noexcept) {
   const auto& op = static_cast<const O&>(request.op());
-  PreparedBucket prepared{GroupCall(op.group), op.bucket, DType::f32, {}};
+  PreparedBucket prepared{GroupCall(op.group), op.number, DType::f32, {}};
   if constexpr (std::is_same_v<O, AllReduceBegin>) prepared.sent = op.sent;
   for (std::size_t i = 0; i < request.in.size(); ++i) {
     const TensorDesc& in = request.input(static_cast<int>(i));
@@ -206,23 +207,23 @@ void GroupCall::run(const Args& args, const std::function<void(ProcessGroup& gro
   });
 }
 
-void GroupCall::begin(const Args& args, std::int64_t bucket,
+void GroupCall::begin(const Args& args, std::int64_t number,
                       std::function<void(ProcessGroup& group)> call) const noexcept {
   guarded(args, [&] {
     if (!known_->queue) return call(*known_->group);
     const AsyncGroup::Work work = known_->queue->run(std::move(call));
     const std::lock_guard lock(known_->mutex);
-    known_->begun.insert_or_assign(bucket, work);
+    known_->begun.insert_or_assign(number, work);
   });
 }
 
-void GroupCall::end(const Args& args, std::int64_t bucket) const noexcept {
+void GroupCall::end(const Args& args, std::int64_t number) const noexcept {
   if (!known_->queue) return;
   guarded(args, [&] {
     std::unique_lock lock(known_->mutex);
-    const auto begun = known_->begun.extract(bucket);
+    const auto begun = known_->begun.extract(number);
     lock.unlock();
-    NEURIM_ASSERT(!begun.empty());
+    if (begun.empty()) fail(Fault::failure, "all_reduce_end: nothing was begun under number ", number);
     wait(begun.mapped());
   });
 }
@@ -285,16 +286,18 @@ Tensors all_reduce(const Tensors& tensors, std::int64_t group, DType sent) {
   return neurim::apply(op, tensors);
 }
 
-Tensors all_reduce_begin(const Tensors& tensors, std::int64_t group, std::int64_t bucket, DType sent) {
+BegunSums all_reduce_begin(const Tensors& tensors, std::int64_t group, DType sent) {
+  static std::atomic<std::int64_t> last{0};
   auto op = std::make_shared<AllReduceBegin>();
-  op->group = group, op->bucket = bucket, op->sent = sent;
-  return neurim::apply(op, tensors);
+  op->group = group, op->number = ++last, op->sent = sent;
+  const std::int64_t number = op->number;
+  return {neurim::apply(std::move(op), tensors), group, number};
 }
 
-Tensors all_reduce_end(const Tensors& begun, std::int64_t group, std::int64_t bucket) {
+Tensors all_reduce_end(const BegunSums& begun) {
   auto op = std::make_shared<AllReduceEnd>();
-  op->group = group, op->bucket = bucket;
-  return neurim::apply(op, begun);
+  op->group = begun.group, op->number = begun.number;
+  return neurim::apply(op, begun.tensors);
 }
 
 void define_distributed() {

@@ -46,10 +46,10 @@ class AllReduce final : public Op {
 class AllReduceBegin final : public Op {
  public:
   std::int64_t group = 0;   ///< see GroupNumber
-  std::int64_t bucket = 0;  ///< which AllReduceEnd belongs to it: a small number that no other has in a step
+  std::int64_t number = 0;  ///< which AllReduceEnd belongs to it: no other begin has it
   DType sent = DType::f32;  ///< see ProcessGroup::all_reduce
   std::string_view name() const override { return "all_reduce_begin"; }
-  void fields(Fields& f) override { f("group", group)("bucket", bucket)("sent", sent); }
+  void fields(Fields& f) override { f("group", group)("number", number)("sent", sent); }
   bool pure() const override { return false; }
   bool begins_early() const override { return true; }
   Alias alias(int out, int in) const override { return out == in ? Alias::overwrite : Alias::none; }
@@ -61,9 +61,9 @@ class AllReduceBegin final : public Op {
 class AllReduceEnd final : public Op {
  public:
   std::int64_t group = 0;   ///< see GroupNumber
-  std::int64_t bucket = 0;  ///< that of AllReduceBegin
+  std::int64_t number = 0;  ///< that of AllReduceBegin
   std::string_view name() const override { return "all_reduce_end"; }
-  void fields(Fields& f) override { f("group", group)("bucket", bucket); }
+  void fields(Fields& f) override { f("group", group)("number", number); }
   bool pure() const override { return false; }
   bool checks_data() const override { return true; }
   Alias alias(int out, int in) const override { return out == in ? Alias::overwrite : Alias::none; }
@@ -75,9 +75,14 @@ class AllReduceEnd final : public Op {
 /// fails, a plan changes nothing and throws Error(failure); group_failure says why.
 Tensors all_reduce(const Tensors& tensors, std::int64_t group, DType sent = DType::f32);
 
-/// The same beside other ops: returns at once what all_reduce_end takes. See AllReduceBegin.
-Tensors all_reduce_begin(const Tensors& tensors, std::int64_t group, std::int64_t bucket, DType sent = DType::f32);
+/// Sums that go on beside other ops.
+struct BegunSums {
+  Tensors tensors;
+  std::int64_t group = 0, number = 0;  ///< of the group, and of these sums in this process
+};
+/// The same beside other ops, until all_reduce_end. See AllReduceBegin.
+BegunSums all_reduce_begin(const Tensors& tensors, std::int64_t group, DType sent = DType::f32);
 /// The sums of what has been begun.
-Tensors all_reduce_end(const Tensors& begun, std::int64_t group, std::int64_t bucket);
+Tensors all_reduce_end(const BegunSums& begun);
 
 }  // namespace neurim

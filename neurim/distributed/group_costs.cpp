@@ -42,20 +42,22 @@ std::vector<GroupCost> measured_sums(ProcessGroup& group, std::span<const std::s
   return costs;
 }
 
-LinkCosts fitted_link(std::span<const GroupCost> costs, int ranks) {
+std::optional<LinkCosts> fitted_link(std::span<const GroupCost> costs, int ranks) {
   require(costs.size() >= 2 && ranks >= 2, "a link is fitted to sums of two sizes at least, of two ranks at least");
   // Least squares of (a x + b y - 1), where a is the latency, b the time of a byte, and x and y what a sum has of them
   // by its time.
   double xx = 0, xy = 0, yy = 0, sx = 0, sy = 0;
   for (const GroupCost& cost : costs) {
-    const double messages = 2.0 * (ranks - 1), x = messages / cost.seconds,
-                 y = messages * static_cast<double>(cost.bytes) / ranks / cost.seconds;
+    const bool whole = cost.bytes <= kSentWhole;
+    const double messages = (whole ? 1.0 : 2.0) * (ranks - 1),
+                 of_message = static_cast<double>(cost.bytes) / (whole ? 1 : ranks);
+    const double x = messages / cost.seconds, y = messages * of_message / cost.seconds;
     xx += x * x, xy += x * y, yy += y * y, sx += x, sy += y;
   }
   const double determinant = xx * yy - xy * xy;
-  require(determinant > 0, "a link is fitted to sums of different sizes");
   const double latency = (sx * yy - sy * xy) / determinant, of_byte = (xx * sy - xy * sx) / determinant;
-  return {std::max(latency, 0.0), 1 / std::max(of_byte, 1e-15)};
+  if (!(determinant > 0 && latency >= 0 && of_byte > 0)) return std::nullopt;
+  return LinkCosts{latency, 1 / of_byte};
 }
 
 }  // namespace neurim

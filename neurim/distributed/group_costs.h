@@ -1,6 +1,7 @@
 // What operations of a group cost, measured.
 #pragma once
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,8 +31,8 @@ struct LinkCosts {
 /// Sums f32 numbers of so many bytes over the ranks, for so many seconds a size. All ranks call it and get the same.
 std::vector<GroupCost> measured_sums(ProcessGroup& group, std::span<const std::size_t> sizes, double seconds);
 
-/// The link that explains the costs of sums in which each rank sends 2 (n - 1) messages of an n-th: the one with the
-/// smallest sum of squares of relative errors.
-LinkCosts fitted_link(std::span<const GroupCost> costs, int ranks);
+/// The link that explains the costs of sums in which each rank sends 2 (n - 1) messages of an n-th, or n - 1 whole ones
+/// of up to kSentWhole bytes: the one with the smallest sum of squares of relative errors. None where no link does.
+std::optional<LinkCosts> fitted_link(std::span<const GroupCost> costs, int ranks);
 
 }  // namespace neurim

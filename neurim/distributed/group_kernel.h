@@ -17,9 +17,9 @@ class GroupCall {
   explicit GroupCall(std::int64_t number);
   void run(const Args& args, const std::function<void(ProcessGroup& group)>& call) const noexcept;
   /// Begins it in the group's queue; where there is none, runs it. What it throws comes with end().
-  void begin(const Args& args, std::int64_t bucket, std::function<void(ProcessGroup& group)> call) const noexcept;
+  void begin(const Args& args, std::int64_t number, std::function<void(ProcessGroup& group)> call) const noexcept;
   /// Waits for it.
-  void end(const Args& args, std::int64_t bucket) const noexcept;
+  void end(const Args& args, std::int64_t number) const noexcept;
 
  private:
   void guarded(const Args& args, const std::function<void()>& call) const noexcept;

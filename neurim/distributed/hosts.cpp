@@ -16,6 +16,8 @@ constexpr int kMostSlots = 1024;
 
 HostSlots read_host(const std::string& word, const std::string& where) {
   const std::size_t blank = word.find_first_of(" \t"), colon = word.rfind(':');
+  require(std::count(word.begin(), word.end(), ':') <= 1, where, ": '", word,
+          "' has several colons; name machines rather than addresses of IPv6");
   HostSlots read{.host = word.substr(0, std::min(blank, colon))};
   std::string slots = "1";
   constexpr std::string_view kSlots = "slots=";

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <random>
 #include <utility>
 
@@ -221,7 +222,10 @@ std::vector<RankPlace> places_of(const LaunchOptions& options) {
   const std::vector<HostSlots> here{{.host = "localhost", .slots = options.processes}};
   for (const HostSlots& one : options.hosts.empty() ? here : options.hosts)
     for (int local = 0; local < one.slots && std::ssize(places) < options.processes; ++local)
-      places.push_back({is_this_machine(one.host) ? "" : one.host, local, one.slots});
+      places.push_back({is_this_machine(one.host) ? "" : one.host});
+  std::map<std::string, int> of_host;
+  for (RankPlace& place : places) place.local_rank = of_host[place.host]++;
+  for (RankPlace& place : places) place.local_size = of_host[place.host];
   require(std::ssize(places) == options.processes, "np is ", options.processes, ", and hosts has room for ",
           places.size(), " processes");
   return places;
@@ -235,15 +239,20 @@ std::string meeting_of(const LaunchOptions& options, const std::vector<RankPlace
   if (all_here) return text("127.0.0.1:", Listener("127.0.0.1", "0").port());
   if (places[0].host.empty()) return text(host_name(), ':', Listener("", "0").port());
   constexpr unsigned kFirstPort = 20000, kPorts = 12000;  // below those that systems give to clients
-  return text(places[0].host, ':', kFirstPort + std::random_device()() % kPorts);
+  const std::string& first = places[0].host;
+  return text(first.substr(first.find('@') + 1), ':', kFirstPort + std::random_device()() % kPorts);
 }
 
-/// The variables of this process that ranks of other machines get too.
+/// The variables of this process that ranks of other machines get too: those of ours and of Horovod's, but no secrets,
+/// which lists of processes would show.
 std::vector<std::string> handed_on_variables() {
   std::vector<std::string> variables;
-  for (char** one = environ; *one; ++one)
-    if (std::string_view(*one).find("NEURIM_") == 0 || std::string_view(*one).find("HOROVOD_") == 0)
-      variables.emplace_back(*one);
+  for (char** one = environ; *one; ++one) {
+    const std::string_view variable = *one, name = variable.substr(0, variable.find('='));
+    const bool ours = name.find("NEURIM_") == 0 || name.find("HOROVOD_") == 0;
+    const bool secret = name.find("SECRET") != name.npos || name.find("KEY") != name.npos;
+    if (ours && !secret) variables.emplace_back(variable);
+  }
   return variables;
 }
 
@@ -259,9 +268,9 @@ std::vector<Start> starts_of(const std::vector<std::string>& command, const Laun
                                        text("NEURIM_LOCAL_RANK=", place.local_rank),
                                        text("NEURIM_LOCAL_SIZE=", place.local_size),
                                        text("NEURIM_ADDRESS=", address),
-                                       text("NEURIM_TIMEOUT=", options.timeout),
-                                       text(kRunFileVariable, '=', run_file.string())};
+                                       text("NEURIM_TIMEOUT=", options.timeout)};
     if (place.host.empty()) {
+      variables.push_back(text(kRunFileVariable, '=', run_file.string()));
       variables.push_back(text("NEURIM_SECRET=", secret));
       starts.push_back({command, std::move(variables), ""});
       continue;
@@ -270,7 +279,8 @@ std::vector<Start> starts_of(const std::vector<std::string>& command, const Laun
     variables.insert(variables.begin(), handed_on.begin(), handed_on.end());
     std::vector<std::string> shell = split(options.remote_shell, ' ');
     shell.push_back(place.host);
-    shell.push_back(remote_script(fs::current_path().string(), variables, command, "NEURIM_SECRET"));
+    const std::string script = remote_script(fs::current_path().string(), variables, command, "NEURIM_SECRET");
+    shell.push_back(text("sh -c ", quoted_for_shell(script)));  // whatever shell the user has there
     starts.push_back({std::move(shell), {}, secret});
   }
   return starts;

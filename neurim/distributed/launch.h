@@ -16,7 +16,7 @@ struct LaunchOptions {
   std::vector<HostSlots> hosts = {};  ///< where they run, ranks in this order; empty: all on this machine
   /// Starts a command on another machine: the program and its options, before the machine's name and a line for a
   /// shell.
-  std::string remote_shell = "ssh";
+  std::string remote_shell = "ssh -o BatchMode=yes";
   /// host:port at which ranks meet; "": a free port of this machine, or a port drawn by chance of the first of `hosts`.
   std::string address;
   double timeout = 60;  ///< seconds that ranks wait for each other

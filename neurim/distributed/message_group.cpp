@@ -12,7 +12,6 @@ namespace neurim {
 
 namespace {
 
-constexpr std::size_t kShort = 1 << 14;          // bytes that are sent whole to each rank
 constexpr std::size_t kPieceBytes = 1 << 18;     // that are combined at once
 constexpr std::size_t kMostGathered = 1u << 30;  // of a rank in all_gather and all_to_all
 
@@ -172,7 +171,7 @@ void MessageGroup::gather(const Operation& operation, std::span<Number> values, 
 template <class Number>
 void MessageGroup::reduce(std::span<Number> values, Reduction reduction, DType sent) {
   run(name_of(reduction), values.size_bytes(), [&](const Operation& operation, Deadline until) {
-    if (values.size_bytes() > kShort) {
+    if (values.size_bytes() > kSentWhole) {
       const std::vector<std::size_t> bounds = even_bounds(values.size(), size());
       scatter(operation, values, bounds, reduction, sent, until);
       return gather<Number>(operation, values, bounds, sent, until);

@@ -28,6 +28,7 @@ class MessageGroup final : public ProcessGroup {
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
   std::string backend() const override { return backend_; }
+  bool many_threads() const override { return wire_->many_threads(); }
   void all_reduce(std::span<float> values, Reduction reduction, DType sent) override;
   void all_reduce(std::span<double> values, Reduction reduction) override;
   void reduce_scatter(std::span<float> values, std::span<const std::size_t> bounds, DType sent) override;
@@ -40,6 +41,7 @@ class MessageGroup final : public ProcessGroup {
   void abandon(const std::string& why) override;
   std::shared_ptr<ProcessGroup> duplicate() override;
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override;
+  std::shared_ptr<FlightRecorder> recorder() const override { return recorder_; }
   std::string last_operations() const override { return recorder_->csv(); }
   double seconds_in_operations() const override { return recorder_->seconds(); }
   double seconds_behind() const override { return recorder_->seconds_behind(); }

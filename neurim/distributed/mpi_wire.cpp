@@ -93,6 +93,7 @@ class MpiWire final : public Wire {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  bool many_threads() const override { return many_threads_; }
   std::string host(int rank) const override { return hosts_[static_cast<std::size_t>(rank)]; }
 
   void exchange(const Operation& operation, int to, std::span<const std::byte> out, int from, std::span<std::byte> in,

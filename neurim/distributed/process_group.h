@@ -11,6 +11,10 @@
 
 namespace neurim {
 
+class FlightRecorder;
+
+inline constexpr std::size_t kSentWhole = 1 << 14;  ///< bytes up to which a sum sends all numbers to each rank
+
 /// How numbers of several ranks become one.
 enum class Reduction : std::uint8_t { sum, min, max, product };
 
@@ -60,12 +64,16 @@ class ProcessGroup {
   virtual void receive(std::span<std::byte> bytes, int from) = 0;
   /// Tells all others why this rank ends, so that they need not wait for it.
   virtual void abandon(const std::string& /*why*/) {}
+  /// Whether duplicates can be used in other threads. All ranks have the same answer.
+  virtual bool many_threads() const { return true; }
   /// The same ranks as another group, whose operations go beside those of this one, in another thread. An operation of
   /// all ranks.
   virtual std::shared_ptr<ProcessGroup> duplicate() = 0;
   /// Those of these ranks as a group, in this order. An operation of all ranks, each of which names the ranks of the
   /// part that it is in.
   virtual std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) = 0;
+  /// What notes the operations; null: nothing does.
+  virtual std::shared_ptr<FlightRecorder> recorder() const { return nullptr; }
   /// The last operations, as FlightRecorder::csv has them; "": they are not recorded.
   virtual std::string last_operations() const { return ""; }
   /// The time that operations have taken so far, seconds: of the thread that has made the group, which has waited for

@@ -31,18 +31,18 @@ void in_buckets(const Tensors& tensors, const std::function<void(const std::vect
 bool ReduceGradients::apply(Gradients& gradients, double samples) {
   gradients.as_sums(samples);
   std::vector<std::vector<std::size_t>> buckets;
-  std::vector<Tensors> begun;
+  std::vector<BegunSums> begun;
   in_buckets(
       gradients.all,
       [&](const std::vector<std::size_t>& bucket) {
         Tensors all;
         for (const std::size_t i : bucket) all.push_back(gradients.all[i]);
-        begun.push_back(all_reduce_begin(all, group_, std::ssize(buckets), sent_));
+        begun.push_back(all_reduce_begin(all, group_, sent_));
         buckets.push_back(bucket);
       },
       of_bucket_);
   for (std::size_t b = 0; b < buckets.size(); ++b) {
-    const Tensors summed = all_reduce_end(begun[b], group_, static_cast<std::int64_t>(b));
+    const Tensors summed = all_reduce_end(begun[b]);
     for (std::size_t k = 0; k < summed.size(); ++k) gradients.all[buckets[b][k]] = summed[k];
   }
   gradients.samples = all_reduce({gradients.samples}, group_)[0];  // a count, which is not rounded

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
@@ -19,6 +20,8 @@ namespace neurim {
 
 namespace {
 
+constexpr const char* kName = "neurim";
+constexpr std::string_view kTarget = "/memfd:neurim";
 constexpr std::size_t kLine = 64, kTokenSize = 64;
 constexpr std::size_t kRingSize = 1 << 19;  // bytes: two of them stay in a core's cache
 
@@ -52,7 +55,7 @@ std::unique_ptr<SharedInbox> SharedInbox::map(int file, std::size_t size) {
 
 std::unique_ptr<SharedInbox> SharedInbox::make(int writers) {
   const std::size_t size = Memory::size_for(writers);
-  const int file = memfd_create("neurim", MFD_CLOEXEC);
+  const int file = memfd_create(kName, MFD_CLOEXEC);
   if (file < 0) return nullptr;
   if (posix_fallocate(file, 0, static_cast<off_t>(size)) != 0) {  // memory that is missing later would end the process
     close(file);
@@ -73,7 +76,12 @@ std::string SharedInbox::address() const {
 std::unique_ptr<SharedInbox> SharedInbox::open(const std::string& address, int writers) {
   const std::size_t space = address.find(' '), size = Memory::size_for(writers);
   if (space == address.npos) return nullptr;
-  const int file = ::open(address.substr(0, space).c_str(), O_RDWR | O_CLOEXEC);
+  const std::string path = address.substr(0, space);
+  std::array<char, kTokenSize> target{};  // of what the path leads to, if it is a link of this machine's own
+  if (::readlink(path.c_str(), target.data(), target.size()) <= 0 ||
+      std::string_view(target.data(), target.size()).find(kTarget) != 0)
+    return nullptr;
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return nullptr;
   if (lseek(file, 0, SEEK_END) != static_cast<off_t>(size)) {
     close(file);
@@ -81,12 +89,17 @@ std::unique_ptr<SharedInbox> SharedInbox::open(const std::string& address, int w
   }
   std::unique_ptr<SharedInbox> made = map(file, size);
   if (!made || std::string_view(made->memory_->token.data(), kTokenSize) != address.substr(space + 1)) return nullptr;
+  made->close_file();
   return made;
+}
+
+void SharedInbox::close_file() {
+  if (file_ >= 0) close(std::exchange(file_, -1));
 }
 
 SharedInbox::~SharedInbox() {
   munmap(memory_, size_);
-  close(file_);
+  close_file();
 }
 
 std::size_t SharedInbox::put(int writer, std::span<const std::byte> bytes) {

@@ -23,6 +23,7 @@ class SharedInbox {
   /// The inbox of another process; null where it is not one of this machine, or not of the same user.
   static std::unique_ptr<SharedInbox> open(const std::string& address, int writers);
   ~SharedInbox();
+  void close_file();  ///< once all have opened it
   SharedInbox(const SharedInbox&) = delete;
   SharedInbox& operator=(const SharedInbox&) = delete;
 

@@ -1,5 +1,6 @@
 #include "neurim/distributed/socket.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -182,6 +184,16 @@ std::string Socket::local_host() const {
   ::getsockname(file_, reinterpret_cast<sockaddr*>(&address), &size);
   ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
   return host;
+}
+
+bool is_numeric_host(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> address{};
+  return ::inet_pton(AF_INET, host.c_str(), address.data()) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
+}
+
+bool is_loopback(const std::string& host) {
+  return host.find("127.") == 0 || host == "::1" || host.find("::ffff:127.") == 0;
 }
 
 std::string drawn_secret() {

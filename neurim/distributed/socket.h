@@ -48,6 +48,9 @@ class Socket {
   int file_ = -1;
 };
 
+bool is_numeric_host(const std::string& host);  ///< "10.0.0.1", "::1": an address and no name
+bool is_loopback(const std::string& host);      ///< of an address: whether it leads to the same machine
+
 /// 256 bits by chance, as text: what nobody guesses.
 std::string drawn_secret();
 

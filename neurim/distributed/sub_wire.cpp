@@ -23,6 +23,7 @@ class SubWire final : public Wire {
                 Deadline until) override {
     wire_->exchange(operation, of(to), out, of(from), in, until);
   }
+  bool many_threads() const override { return wire_->many_threads(); }
   std::string invitation() override { fail(Fault::usage, "a part of a group is not duplicated; duplicate the group"); }
   std::unique_ptr<Wire> duplicate(const std::string& /*invitation*/) override { return nullptr; }
   void give_up(const std::string& why) noexcept override { wire_->give_up(why); }

@@ -62,17 +62,18 @@ std::string introduce(Socket& socket, const std::string& secret, const std::stri
 /// How bytes get to another rank and back: over the connection, or by memory that both share.
 struct Path {
   Socket& socket;
-  int rank, other;
+  int other;                  // the rank
+  int writer, other_writer;   // numbers of rings: of this rank's in the other's inbox, and the reverse
   SharedInbox *own, *theirs;  // null: the connection
 
   bool shared() const { return theirs != nullptr; }
   bool may_send() const { return shared() || socket.takes(); }
   bool may_receive() const { return shared() || socket.has_come(); }
   std::size_t send_some(std::span<const std::byte> bytes) const {
-    return shared() ? theirs->put(rank, bytes) : socket.send_some(bytes);
+    return shared() ? theirs->put(writer, bytes) : socket.send_some(bytes);
   }
   std::size_t receive_some(std::span<std::byte> bytes) const {
-    return shared() ? own->take(other, bytes, *theirs) : socket.receive_some(bytes);
+    return shared() ? own->take(other_writer, bytes, *theirs) : socket.receive_some(bytes);
   }
 };
 
@@ -251,7 +252,9 @@ class TcpWire final : public Wire {
   void go_on_sharing(Outgoing* sends, Incoming* receives, Deadline until, int& at_fault) {
     const std::uint32_t rung = inbox_->rung();
     const auto goes_on = [&] {
+      if (receives) at_fault = receives->path().other;
       const bool came = receives && receives->path().may_receive() && receives->go_on();
+      if (sends) at_fault = sends->path().other;
       return (sends && sends->path().may_send() && sends->go_on()) || came;
     };
     if (goes_on()) {
@@ -268,31 +271,43 @@ class TcpWire final : public Wire {
         fail(Fault::failure, "the connection is lost: the other process has ended");
       }
     }
+    at_fault = (receives ? receives->path() : sends->path()).other;
     if (Clock::now() >= until) fail(Fault::failure, "nothing came in time");
     inbox_->wait(rung, all_shared ? kLook : kGlance, Clock::now() - last_moved_.load() < kActive ? kAwake : kSoon);
   }
 
   Path path(int other) {
-    return {link(other), rank_, other, inbox_.get(), inboxes_[static_cast<std::size_t>(other)].get()};
+    return {link(other),      other,        neighbour(rank_),
+            neighbour(other), inbox_.get(), inboxes_[static_cast<std::size_t>(other)].get()};
+  }
+
+  /// The place of a rank among those of its machine.
+  int neighbour(int rank) const {
+    const auto own = hosts_.begin() + rank;
+    return static_cast<int>(std::count(hosts_.begin(), own, *own));
   }
 
   /// Finds out with whom of this machine memory can be shared, which both have to see.
   void share_memory(Deadline until) {
     inboxes_.resize(links_.size());
-    if (place_.shared_memory) inbox_ = SharedInbox::make(size_);
+    const std::string& host = hosts_[static_cast<std::size_t>(rank_)];
+    const auto neighbours = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), host));
+    if (neighbours == 1) return;
+    if (place_.shared_memory) inbox_ = SharedInbox::make(neighbours);
     const auto with_each = [&](const auto& call) {
       for (std::size_t other = 0; other < links_.size(); ++other)
-        if (links_[other]) call(links_[other], inboxes_[other]);
+        if (links_[other] && hosts_[other] == host) call(links_[other], inboxes_[other]);
     };
     with_each([&](Socket& link, auto& /*theirs*/) { link.send_message(inbox_ ? inbox_->address() : "", until); });
     with_each([&](Socket& link, auto& theirs) {
       const std::string address = link.receive_message(kMostMessage, until);
-      if (inbox_) theirs = SharedInbox::open(address, size_);
+      if (inbox_) theirs = SharedInbox::open(address, neighbours);
     });
     with_each([&](Socket& link, auto& theirs) { link.send_message(theirs ? "shared" : "", until); });
     with_each([&](Socket& link, auto& theirs) {
       if (link.receive_message(kMostMessage, until).empty()) theirs.reset();
     });
+    if (inbox_) inbox_->close_file();
   }
 
   Socket& link(int rank) {
@@ -350,9 +365,12 @@ class TcpWire final : public Wire {
     std::vector<std::string> addresses(links_.size());
     hosts_.resize(links_.size());
     if (rank_ == 0) {
-      Listener meeting(host, port), own("", "0");
+      // A name says which machine, and is often that of its loopback alone.
+      const bool is_address = is_numeric_host(host) || host == "localhost";
+      Listener meeting(is_address ? host : "", port), own("", "0");
       std::vector<Socket> others = collect(meeting, place.secret, addresses, until);
       addresses[0] = text(others[1].local_host(), ' ', own.port());
+      make_reachable(addresses, others);
       hosts_[0] = host_name();
       const std::string session = drawn_secret();
       const std::string table = text(session, '\n', join(addresses, "\n"), '\n', join(hosts_, "\n"));
@@ -368,6 +386,17 @@ class TcpWire final : public Wire {
     addresses.assign(lines.begin() + 1, lines.begin() + 1 + size_);
     hosts_.assign(lines.begin() + 1 + size_, lines.end());
     connect_all(addresses, own, place.secret + lines[0], until);
+  }
+
+  /// Those who came over the loopback are on this machine, which others know by another address.
+  static void make_reachable(std::vector<std::string>& addresses, const std::vector<Socket>& others) {
+    std::string outside;
+    for (const Socket& other : others)
+      if (other && outside.empty() && !is_loopback(other.local_host())) outside = other.local_host();
+    if (outside.empty()) return;  // all are on this machine
+    for (std::string& address : addresses)
+      if (const std::size_t space = address.find(' '); is_loopback(address.substr(0, space)))
+        address = outside + address.substr(space);
   }
 
   /// The connections to the others, by ranks.

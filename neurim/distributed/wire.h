@@ -34,6 +34,8 @@ class Wire {
   /// has told who is lost.
   virtual void exchange(const Operation& operation, int to, std::span<const std::byte> out, int from,
                         std::span<std::byte> in, Deadline until) = 0;
+  /// Whether duplicates can be used in other threads.
+  virtual bool many_threads() const { return true; }
   /// What rank 0 tells all others before they duplicate the wire.
   virtual std::string invitation() = 0;
   /// Another wire between the same ranks, for another thread. All call it.

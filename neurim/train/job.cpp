@@ -12,7 +12,7 @@ Job::Job() : group_(self_group()) {}
 Job::Job(std::shared_ptr<ProcessGroup> group) : group_(std::move(group)) {
   if (alone()) return;
   number_ = GroupNumber(group_);
-  data_number_ = GroupNumber(std::make_shared<AsyncGroup>(group_->duplicate()));
+  data_number_ = group_->many_threads() ? GroupNumber(std::make_shared<AsyncGroup>(group_->duplicate())) : number_;
 }
 
 Job Job::in_teams(const char* option, int ranks) const {
@@ -27,7 +27,8 @@ Job Job::in_teams(const char* option, int ranks) const {
   for (int rank = group_->rank() / ranks * ranks; std::ssize(team) < ranks; ++rank) team.push_back(rank);
   for (int rank = group_->rank() % ranks; rank < size(); rank += ranks) same_place.push_back(rank);
   job.team_number_ = GroupNumber(group_->subgroup(team));
-  job.data_number_ = GroupNumber(std::make_shared<AsyncGroup>(group_->subgroup(same_place)));
+  std::shared_ptr<ProcessGroup> data = group_->subgroup(same_place);
+  job.data_number_ = data->many_threads() ? GroupNumber(std::make_shared<AsyncGroup>(data)) : GroupNumber(data);
   return job;
 }
 

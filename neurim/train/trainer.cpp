@@ -99,6 +99,9 @@ void check_alike(const PreparedRun& prepared, const Job& job) {
     if (std::find(of_machine.begin(), of_machine.end(), option.name) == of_machine.end())
       lines.push_back(text(option.name, '=', option.get()));
   job.check_same("options", join(lines, "\n"));
+  require(job.alone() || prepared.options.tuning != "on",
+          "tuning=on measures kernels in one process; train one epoch so, and give several the file that it writes: "
+          "tuning=locked tuning_file=RUN/tuning.json");
   job.check_same("data", prepared.task->facts());
   job.check_same("instruction sets", std::string(name(isa())));
 }
