@@ -173,7 +173,7 @@ std::vector<Sample> samples_of_sums() {
 }  // namespace
 
 GroupNumber::GroupNumber(std::shared_ptr<ProcessGroup> group) : number_(make_known(std::move(group), {})) {}
-GroupNumber::GroupNumber(std::shared_ptr<AsyncGroup> queue) : number_(make_known(queue->group(), queue)) {}
+GroupNumber::GroupNumber(const std::shared_ptr<AsyncGroup>& queue) : number_(make_known(queue->group(), queue)) {}
 
 ProcessGroup& group_of(std::int64_t number) { return *known(number)->group; }
 

@@ -12,7 +12,7 @@ class GroupNumber {
   GroupNumber() = default;                                    ///< 0: of this process alone
   explicit GroupNumber(std::shared_ptr<ProcessGroup> group);  ///< its operations run at once
   /// Operations of plans take their turn in this queue, and all_reduce_begin goes on beside other ops.
-  explicit GroupNumber(std::shared_ptr<AsyncGroup> queue);
+  explicit GroupNumber(const std::shared_ptr<AsyncGroup>& queue);
   /// The number.
   operator std::int64_t() const { return number_ ? *number_ : 0; }  // NOLINT(google-explicit-constructor): it is one
 

@@ -396,7 +396,7 @@ class TcpWire final : public Wire {
     if (outside.empty()) return;  // all are on this machine
     for (std::string& address : addresses)
       if (const std::size_t space = address.find(' '); is_loopback(address.substr(0, space)))
-        address = outside + address.substr(space);
+        address.replace(0, space, outside);
   }
 
   /// The connections to the others, by ranks.
