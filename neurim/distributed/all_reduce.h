@@ -77,7 +77,7 @@ Tensors all_reduce(const Tensors& tensors, std::int64_t group, DType sent = DTyp
 
 /// Sums that go on beside other ops.
 struct BegunSums {
-  Tensors tensors;
+  Tensors tensors;                     ///< what all_reduce_end takes: nobody else reads them
   std::int64_t group = 0, number = 0;  ///< of the group, and of these sums in this process
 };
 /// The same beside other ops, until all_reduce_end. See AllReduceBegin.

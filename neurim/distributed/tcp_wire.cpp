@@ -209,7 +209,11 @@ class TcpWire final : public Wire {
       }
     } catch (const Error& error) {
       if (std::string_view(error.what()).substr(0, 5) == "rank ") throw;  // it names the rank itself
-      const std::string report = report_of_others();
+      int by = kNobody;
+      const std::string report = report_of_others(by);
+      if (from != kNobody && by != from &&
+          report.find(named(rank_)) == 0)  // we are late because of the one we wait for
+        fail(Fault::failure, named(from), ": nothing came in time");
       fail(Fault::failure, report.empty() ? text(named(at_fault), ": ", error.what()) : report);
     }
   }
@@ -239,7 +243,7 @@ class TcpWire final : public Wire {
         } catch (const Error&) {  // it may be the one that is lost
         }
       }
-      drain(soon, [](std::string&) { return false; });  // closing with bytes unread would drop the report
+      drain(soon, [](int, std::string&) { return false; });  // closing with bytes unread would drop the report
       for (Socket& link : links_)
         if (link) link.end();          // another thread may be in an exchange
     } catch (const std::exception&) {  // no memory
@@ -316,7 +320,7 @@ class TcpWire final : public Wire {
     return link;
   }
 
-  /// Reads all connections until they end, or `found` is true of what one has brought.
+  /// Reads all connections until they end, or `found` is true of a rank and what it has brought.
   template <class Found>
   void drain(Deadline until, const Found& found) {
     std::vector<std::string> came(links_.size());
@@ -331,7 +335,7 @@ class TcpWire final : public Wire {
           const std::size_t count = links_[i].receive_some(some);
           any = any || count > 0;
           came[i] += as_text(std::span(some).first(count));
-          if (found(came[i])) return;
+          if (found(static_cast<int>(i), came[i])) return;
         } catch (const Error&) {
           open[i] = 0;
         }
@@ -340,10 +344,10 @@ class TcpWire final : public Wire {
     }
   }
 
-  /// What another rank has said on why it ends; "" where none has.
-  std::string report_of_others() {
+  /// What another rank, `by`, has said on why it ends; "" where none has.
+  std::string report_of_others(int& by) {
     std::string why;
-    drain(Clock::now() + kLastWords, [&](std::string& came) {
+    drain(Clock::now() + kLastWords, [&](int rank, std::string& came) {
       const std::size_t at = Frame::find_report(came);
       if (at == came.npos) {
         came.erase(0, came.size() - std::min<std::size_t>(came.size(), 7));  // where it may have begun
@@ -354,6 +358,7 @@ class TcpWire final : public Wire {
       const std::uint64_t size = Frame::read(std::as_bytes(std::span(came)).first(Frame::kSize)).size;
       if (came.size() < Frame::kSize + std::min<std::uint64_t>(size, Frame::kMostReport)) return false;
       why = came.substr(Frame::kSize, size);
+      by = rank;
       return true;
     });
     return why;
