@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "neurim/base/shell.h"
 #include "neurim/cli/summary.h"
 
 namespace neurim::cli {

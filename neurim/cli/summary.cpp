@@ -1,10 +1,9 @@
 #include "neurim/cli/summary.h"
 
-#include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
 
+#include "neurim/base/shell.h"
 #include "neurim/core/device.h"
 #include "neurim/distributed/launch.h"
 
@@ -29,17 +28,6 @@ std::string metrics_line(const Metrics& metrics) {
     if (one.own) line += text(" (ours ", fixed(metrics[one.own] / value, 3), " of it)");
   }
   return text(line, "  loss ", fixed(metrics.loss(), 4));
-}
-
-std::string shell_word(const std::string& path) {
-  const bool plain = std::all_of(path.begin(), path.end(), [](unsigned char c) {
-    return std::isalnum(c) || c >= 0x80 ||
-           std::string_view("/._-+:,@%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain && !path.empty()) return path;
-  std::string out = "'";
-  for (const char c : path) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + '\'';
 }
 
 TrainControl control_of(const Interrupt& interrupt, Console& console, bool dry_run, const Job& job) {

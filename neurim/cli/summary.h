@@ -18,9 +18,6 @@ JsonObject summary_json(const Metrics& metrics, const fs::path& run, const fs::p
 /// relative to a simple model's.
 std::string metrics_line(const Metrics& metrics);
 
-/// Quotes the path for a shell.
-std::string shell_word(const std::string& path);
-
 /// Lets signals stop a training, and tells them and the launcher, if there is one, where its run can be resumed. The
 /// first two arguments have to outlive it.
 TrainControl control_of(const Interrupt& interrupt, Console& console, bool dry_run = false, const Job& job = {});

@@ -64,40 +64,6 @@ std::shared_ptr<const std::int64_t> make_known(std::shared_ptr<ProcessGroup> gro
           }};
 }
 
-/// Sums in the layout in which the numbers come, which is the same on all ranks.
-struct PreparedAllReduce {
-  GroupCall call;
-  DType sent;
-  std::vector<std::size_t> sizes;  // bytes of each tensor's memory
-
-  static void run(const void* self, const Args& args, int /*task*/) noexcept {
-    const auto& own = *static_cast<const PreparedAllReduce*>(self);
-    own.call.run(args, [&](ProcessGroup& group) {
-      auto* const all = static_cast<std::byte*>(args.scratch);
-      std::size_t size = 0;
-      for (std::size_t i = 0; i < own.sizes.size(); size += own.sizes[i++])
-        std::memcpy(all + size, args.in[i], own.sizes[i]);
-      if (group.size() > 1)
-        group.all_reduce(std::span(reinterpret_cast<float*>(all), size / sizeof(float)), Reduction::sum, own.sent);
-      size = 0;
-      for (std::size_t i = 0; i < own.sizes.size(); size += own.sizes[i++])
-        std::memcpy(args.out[i], all + size, own.sizes[i]);
-    });
-  }
-};
-
-Launch prepare_all_reduce(KernelRequest& request) {
-  const auto& op = static_cast<const AllReduce&>(request.op());
-  PreparedAllReduce prepared{GroupCall(op.group), op.sent, {}};
-  for (std::size_t i = 0; i < request.in.size(); ++i) {
-    const TensorDesc& in = request.input(static_cast<int>(i));
-    if (in.layout != request.output(static_cast<int>(i)).layout) return decline(request, "takes and gives one layout");
-    prepared.sizes.push_back(bytes(in.type, in.layout));
-    request.scratch += bytes(in.type, in.layout);
-  }
-  return {.run = PreparedAllReduce::run, .self = std::make_shared<PreparedAllReduce>(std::move(prepared))};
-}
-
 /// Adds up tensors where they lie; several of them in one piece of memory, which operations of a queue have one after
 /// the other.
 void sum_in_place(ProcessGroup& group, const std::vector<std::span<float>>& tensors, DType sent) {
@@ -113,8 +79,9 @@ void sum_in_place(ProcessGroup& group, const std::vector<std::span<float>>& tens
   }
 }
 
-/// Of all_reduce_begin and all_reduce_end: outputs in the memory of the inputs, or copied.
-struct PreparedBucket {
+/// Of all_reduce, all_reduce_begin and all_reduce_end: sums in the layout in which the numbers come, which is the same
+/// on all ranks; outputs in the memory of the inputs, or copied.
+struct PreparedSums {
   GroupCall call;
   std::int64_t number;
   DType sent;
@@ -124,37 +91,45 @@ struct PreparedBucket {
     for (std::size_t i = 0; i < sizes.size(); ++i)
       if (args.in[i] != args.out[i]) std::memcpy(args.out[i], args.in[i], sizes[i]);
   }
-  static void begin(const void* self, const Args& args, int /*task*/) noexcept {
-    const auto& own = *static_cast<const PreparedBucket*>(self);
-    own.copy(args);
+  /// Copies the numbers to where their sums are to be; what adds them up there.
+  std::function<void(ProcessGroup& group)> sum_of(const Args& args) const {
+    copy(args);
     std::vector<std::span<float>> tensors;
-    for (std::size_t i = 0; i < own.sizes.size(); ++i)
-      tensors.emplace_back(static_cast<float*>(args.out[i]), own.sizes[i] / sizeof(float));
-    own.call.begin(args, own.number, [tensors = std::move(tensors), sent = own.sent](ProcessGroup& group) {
-      sum_in_place(group, tensors, sent);
-    });
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      tensors.emplace_back(static_cast<float*>(args.out[i]), sizes[i] / sizeof(float));
+    return [tensors = std::move(tensors), sent = sent](ProcessGroup& group) { sum_in_place(group, tensors, sent); };
+  }
+  static void at_once(const void* self, const Args& args, int /*task*/) noexcept {
+    const auto& own = *static_cast<const PreparedSums*>(self);
+    own.call.run(args, own.sum_of(args));
+  }
+  static void begin(const void* self, const Args& args, int /*task*/) noexcept {
+    const auto& own = *static_cast<const PreparedSums*>(self);
+    own.call.begin(args, own.number, own.sum_of(args));
   }
   static void end(const void* self, const Args& args, int /*task*/) noexcept {
-    const auto& own = *static_cast<const PreparedBucket*>(self);
+    const auto& own = *static_cast<const PreparedSums*>(self);
     own.call.end(args, own.number);
     own.copy(args);
   }
 };
 
 template <class O>
-Launch prepare_bucket(KernelRequest& request, void (*run)(const void*, const Args&, int) noexcept) {
+Launch prepare_sums(KernelRequest& request, void (*run)(const void*, const Args&, int) noexcept) {
   const auto& op = static_cast<const O&>(request.op());
-  PreparedBucket prepared{GroupCall(op.group), op.number, DType::f32, {}};
-  if constexpr (std::is_same_v<O, AllReduceBegin>) prepared.sent = op.sent;
+  PreparedSums prepared{GroupCall(op.group), 0, DType::f32, {}};
+  if constexpr (!std::is_same_v<O, AllReduce>) prepared.number = op.number;
+  if constexpr (!std::is_same_v<O, AllReduceEnd>) prepared.sent = op.sent;
   for (std::size_t i = 0; i < request.in.size(); ++i) {
     const TensorDesc& in = request.input(static_cast<int>(i));
     if (in.layout != request.output(static_cast<int>(i)).layout) return decline(request, "takes and gives one layout");
     prepared.sizes.push_back(bytes(in.type, in.layout));
   }
-  return {.run = run, .self = std::make_shared<PreparedBucket>(std::move(prepared))};
+  return {.run = run, .self = std::make_shared<PreparedSums>(std::move(prepared))};
 }
-Launch prepare_begin(KernelRequest& request) { return prepare_bucket<AllReduceBegin>(request, PreparedBucket::begin); }
-Launch prepare_end(KernelRequest& request) { return prepare_bucket<AllReduceEnd>(request, PreparedBucket::end); }
+Launch prepare_all_reduce(KernelRequest& request) { return prepare_sums<AllReduce>(request, PreparedSums::at_once); }
+Launch prepare_begin(KernelRequest& request) { return prepare_sums<AllReduceBegin>(request, PreparedSums::begin); }
+Launch prepare_end(KernelRequest& request) { return prepare_sums<AllReduceEnd>(request, PreparedSums::end); }
 
 void check_summed(const char* op, std::span<const Type> in, std::int64_t group) {
   require(!in.empty(), op, ": there are no tensors; give one at least");

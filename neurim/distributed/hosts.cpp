@@ -5,6 +5,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
+#include "neurim/base/shell.h"
 #include "neurim/base/text.h"
 #include "neurim/hardware/machine.h"
 
@@ -52,20 +53,13 @@ bool is_this_machine(const std::string& host) {
   return host == "localhost" || host == "127.0.0.1" || host == "::1" || host == host_name();
 }
 
-std::string quoted_for_shell(const std::string& word) {
-  std::string quoted = "'";
-  for (const char letter : word) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return quoted + "'";
-}
-
 std::string remote_script(const std::string& folder, const std::vector<std::string>& variables,
                           const std::vector<std::string>& command, const std::string& first) {
   std::string run = "env";
   for (const std::vector<std::string>* words : {&variables, &command})
-    for (const std::string& word : *words) run += ' ' + quoted_for_shell(word);
+    for (const std::string& word : *words) run += ' ' + shell_word(word);
   // File 3 is stdin, which the shell takes away from what it runs in the background.
-  return text("cd ", quoted_for_shell(folder), " && IFS= read -r ", first, " && export ", first, " && exec 3<&0 && { ",
-              run,
+  return text("cd ", shell_word(folder), " && IFS= read -r ", first, " && export ", first, " && exec 3<&0 && { ", run,
               " </dev/null 3<&- & rank=$!; { while read -r signal; do kill -s \"$signal\" $rank; done <&3; "
               "kill -s KILL $rank; } 2>/dev/null >/dev/null & watch=$!; wait $rank; code=$?; kill $watch 2>/dev/null; "
               "exit $code; }");

@@ -18,9 +18,6 @@ std::vector<HostSlots> hosts_named(const std::string& option);
 /// Whether it is this machine.
 bool is_this_machine(const std::string& host);
 
-/// A word as a shell takes it for one.
-std::string quoted_for_shell(const std::string& word);
-
 /// What a shell on another machine runs to be a rank: in this folder, with these variables (NAME=value), the command.
 /// Its stdin has a first line, which becomes the variable `first`, so that no list of processes shows it; further lines
 /// are signals for the command, and at its end the command is killed.

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "neurim/base/error.h"
+#include "neurim/base/shell.h"
 #include "neurim/base/text.h"
 #include "neurim/distributed/socket.h"
 #include "neurim/hardware/machine.h"
@@ -280,7 +281,7 @@ std::vector<Start> starts_of(const std::vector<std::string>& command, const Laun
     std::vector<std::string> shell = split(options.remote_shell, ' ');
     shell.push_back(place.host);
     const std::string script = remote_script(fs::current_path().string(), variables, command, "NEURIM_SECRET");
-    shell.push_back(text("sh -c ", quoted_for_shell(script)));  // whatever shell the user has there
+    shell.push_back(text("sh -c ", shell_word(script)));  // whatever shell the user has there
     starts.push_back({std::move(shell), {}, secret});
   }
   return starts;
