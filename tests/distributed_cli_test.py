@@ -54,6 +54,8 @@ class Distributed(TrainedRun):
         self.assertEqual((self.scaling["processes"], len(self.scaling["computing_seconds"]), len(self.scaling["hosts"])), (2, 2, 2))
         self.assertTrue(0 < self.scaling["efficiency"] <= 1 and self.scaling["imbalance"] >= 1, self.scaling)
         self.assertAlmostEqual(self.scaling["efficiency"], 1 - self.scaling["communication"])
+        for most, planned in zip(self.scaling["memory_mib"], self.scaling["planned_memory_mib"], strict=True):
+            self.assertTrue(10 < planned < 2 * most and most < 2 * planned, self.scaling)
         run = neurim("launch", "np=4", "--", *self.words, "name=four")
         self.assertEqual((run.returncode, run.stderr), (0, ""), run)
         self.assertIn("4 processes of", run.stdout)

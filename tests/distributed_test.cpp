@@ -31,6 +31,7 @@
 #include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
 #include "neurim/optim/sgd.h"
+#include "neurim/train/mirrored.h"
 #include "tests/errors.h"
 
 namespace neurim {
@@ -638,6 +639,64 @@ TEST(ReduceGradients, GoesOnBesideTheBackwardPass) {
     EXPECT_EQ(at_once, beside);
     EXPECT_TRUE(std::isfinite(beside[0]));
   });
+}
+
+/// A loop of its own on two devices does what one does with the samples of both.
+TEST(Mirrored, ReplicasDoWhatOneDoes) {
+  const auto numbers = [](std::int64_t step, int part, int width) {
+    std::vector<float> values;
+    for (int i = 0; i < 4 * width; ++i)
+      values.push_back(std::sin(static_cast<float>(step * 31 + part * 7 + i + width)));
+    return values;
+  };
+  const auto joined = [](std::vector<float> a, const std::vector<float>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  struct Trained {
+    std::vector<float> weights;
+    double loss = 0;
+  };
+  const auto train = [&](const Replica& replica, bool both) {
+    nn::Linear net{5, 3};
+    const float begin = static_cast<float>(replica.number() + 1) / 8;
+    for (const Parameter& p : named_parameters(net)) p.tensor.assign(Tensor::full(p.tensor.type(), begin));
+    replica.mirror(net);
+    SGD sgd(named_parameters(net), {.lr = 0.1, .momentum = 0.9});
+    replica.share_gradients(sgd);
+    const std::int64_t rows = both ? 8 : 4;
+    const Plan step = plan(
+        [&](const Tensors& in) -> Tensors {
+          const Tensor loss = mean(square(net(in[0]) - in[1]));
+          sgd.minimize(loss, static_cast<double>(rows));
+          return {loss};
+        },
+        {{DType::f32, {rows, 5}}, {DType::f32, {rows, 3}}}, {.training = true, .device = replica.device()});
+    Trained trained;
+    for (std::int64_t i = 0; i < 6; ++i) {
+      const int part = replica.number();
+      const auto of = [&](int width) {
+        return both ? joined(numbers(i, 0, width), numbers(i, 1, width)) : numbers(i, part, width);
+      };
+      trained.loss = step({Tensor::from({rows, 5}, of(5)), Tensor::from({rows, 3}, of(3))})[0].item();
+    }
+    trained.loss = replica.sum(trained.loss) / replica.count();
+    for (const Parameter& p : named_parameters(net))
+      trained.weights = joined(trained.weights, p.tensor.values<float>());
+    return trained;
+  };
+  Trained one;
+  mirrored("cpu", [&](const Replica& replica) { one = train(replica, true); });
+  std::vector<Trained> two(2);
+  mirrored("cpu,cpu", [&](const Replica& replica) {
+    EXPECT_EQ(replica.count(), 2);
+    two[static_cast<std::size_t>(replica.number())] = train(replica, false);
+  });
+  EXPECT_EQ(two[0].weights, two[1].weights);
+  ASSERT_EQ(two[0].weights.size(), one.weights.size());
+  for (std::size_t i = 0; i < one.weights.size(); ++i) EXPECT_NEAR(two[0].weights[i], one.weights[i], 1e-5);
+  EXPECT_NEAR(two[0].loss, one.loss, 1e-5);
+  expect_words(error_of([] { mirrored("cpu,abacus", [](const Replica&) {}); }, Fault::usage), {"abacus"});
 }
 
 /// What fails in the background fails the plan, which has changed nothing.

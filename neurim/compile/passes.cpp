@@ -93,6 +93,13 @@ Graph freeze(const Graph& graph) {
   return out;
 }
 
+/// Whether the node repeats one number so often that to write it again is better than to keep it.
+static bool fills(const Graph& graph, const Graph::Node& node) {
+  constexpr std::int64_t kMany = 1 << 14;
+  if (node.op->name() != "broadcast_to") return false;
+  return graph.values[node.in[0]].type.shape.numel() == 1 && graph.values[node.out[0]].type.shape.numel() > kMany;
+}
+
 Graph fold(const Graph& graph) {
   std::map<std::tuple<std::string, std::string, std::vector<std::pair<const void*, int>>>, Tensors> seen;
   Numbers numbers;
@@ -104,7 +111,7 @@ Graph fold(const Graph& graph) {
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
     if (!node.op->pure()) return neurim::apply(node.op, in);
     if (!in.empty() && std::all_of(in.begin(), in.end(), constant) && !kept.count(node.out[0]) &&
-        std::all_of(node.out.begin(), node.out.end(), sized)) {
+        std::all_of(node.out.begin(), node.out.end(), sized) && !fills(graph, node)) {
       const Untraced untraced;
       return shared_constants(text(node.op->name(), attributes(*node.op)), in,
                               [&] { return neurim::apply(node.op, in); });

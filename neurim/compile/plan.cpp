@@ -1,5 +1,7 @@
 #include "neurim/compile/plan.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <mutex>
 #include <optional>
@@ -76,6 +78,12 @@ Tensors Plan::constants() const {
   return all;
 }
 std::size_t Plan::arena_bytes() const { return instance_->program->arena_bytes; }
+std::size_t Plan::instance_bytes() const {
+  std::size_t sum = arena_bytes();
+  for (const Tensors& buffers : {inputs(), outputs()})
+    for (const Tensor& buffer : buffers) sum += bytes(buffer.type());
+  return sum;
+}
 const Graph& Plan::graph() const { return instance_->program->graph; }
 
 Plan Plan::fork() const {
@@ -153,6 +161,7 @@ Plan plan(const std::function<Tensors(Tensors)>& function, const Types& inputs, 
     tune(graph, options);
     program = std::make_shared<const Program>(build(graph, options));
   }
+  if (options.training) ::malloc_trim(0);  // weights have moved: their old blocks go back to the system
   Plan planned;
   planned.instance_ = std::make_shared<PlanInstance>(std::move(graph), options, std::move(program));
   return planned;
@@ -183,6 +192,17 @@ Compiled::Compiled(const Graph& graph, const PlanOptions& options, std::size_t m
 std::size_t Compiled::size() const {
   const std::lock_guard lock(*mutex_);
   return signatures_.size();
+}
+
+std::size_t Compiled::instance_bytes() const {
+  const std::lock_guard lock(*mutex_);
+  std::size_t sum = 0;
+  for (const auto& kept : signatures_) {
+    const std::lock_guard list(kept->mutex);
+    if (kept->first) sum += kept->first->instance_bytes();
+    for (const Plan& fork : kept->idle) sum += fork.instance_bytes();
+  }
+  return sum;
 }
 
 std::shared_ptr<Compiled::Signature> Compiled::signature(const Types& inputs) {

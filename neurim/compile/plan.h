@@ -63,8 +63,10 @@ class Plan {
   /// The same program and state with its own arena: one per server stream.
   Plan fork() const;
 
-  Tensors constants() const;          ///< the stored tensors that do not change; plans share them
-  std::size_t arena_bytes() const;    ///< size of the one block of memory in which an instance computes
+  Tensors constants() const;        ///< the stored tensors that do not change; plans share them
+  std::size_t arena_bytes() const;  ///< size of the one block of memory in which an instance computes
+  /// What an instance holds: that block, its input and output buffers. Not what plans share: constants and states.
+  std::size_t instance_bytes() const;
   const struct Graph& graph() const;  ///< the graph after all passes
   std::vector<PlanRow> rows() const;  ///< a row for each launch, in the order of execution
   /// As rows, with the time of each task over some replays of the plan's own input buffers. State is changed as in a
@@ -94,7 +96,8 @@ class Compiled {
   /// The plan of these types, made when first asked for. It runs for one thread at a time, and not while others call
   /// the operator.
   Plan plan_for(const Types& inputs);
-  std::size_t size() const;  ///< how many signatures are kept
+  std::size_t size() const;            ///< how many signatures are kept
+  std::size_t instance_bytes() const;  ///< of the plans that are kept; see Plan::instance_bytes
 
  private:
   struct Signature;

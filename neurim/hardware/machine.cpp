@@ -1,5 +1,6 @@
 #include "neurim/hardware/machine.h"
 
+#include <malloc.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -128,11 +129,28 @@ Machine this_machine() {
           .huge_pages = chosen(first_line("/sys/kernel/mm/transparent_hugepage/enabled"))};
 }
 
-double peak_rss_mib() {
+namespace {
+
+double peak_before_watches = 0;  // MiB
+
+double peak_so_far() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
+
+}  // namespace
+
+double peak_rss_mib() { return std::max(peak_before_watches, peak_so_far()); }
+
+PeakWatch::PeakWatch() {
+  peak_before_watches = peak_rss_mib();
+  ::malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << 5;  // proc(5): the peak becomes what there is now
+  begin_ = peak_so_far();
+}
+
+double PeakWatch::peak_mib() const { return peak_so_far(); }
 
 std::string host_name() {
   char name[256] = "";

@@ -35,4 +35,15 @@ std::size_t largest_cache();
 /// The most physical memory that this process has had, in MiB.
 double peak_rss_mib();
 
+/// The most physical memory that this process has while such an object lives. One at a time.
+class PeakWatch {
+ public:
+  PeakWatch();                                 ///< once what is free has gone back to the system
+  double begin_mib() const { return begin_; }  ///< what it had then
+  double peak_mib() const;                     ///< so far; of the whole process where the kernel does not begin anew
+
+ private:
+  double begin_;
+};
+
 }  // namespace neurim

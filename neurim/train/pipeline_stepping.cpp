@@ -85,6 +85,19 @@ class PipelineStepping final : public Stepping {
   }
   bool can_stop() const override { return !between_steps_; }
   double waited() const override { return waited_; }
+  std::size_t planned_bytes() const override {
+    std::size_t sum = inputs_.instance_bytes() + follow_.instance_bytes();
+    const std::int64_t parts = of_.options.parallel.microbatches;
+    const bool at_once = of_.options.parallel.schedule == "gpipe";
+    for (const auto& [samples, plans] : plans_) {
+      if (plans.forward) sum += plans.forward->instance_bytes();
+      sum += plans.backward->instance_bytes();
+      std::size_t kept = size_of(plans.in) + size_of(plans.out);  // of a micro-batch that waits for its way back
+      for (const Tensor& input : plans.backward->inputs()) kept += bytes(input.type());
+      sum += kept * static_cast<std::size_t>(at_once ? parts : std::min<std::int64_t>(parts, stages_ - stage_));
+    }
+    return sum;
+  }
   void gather_state() override {
     of_.job.collect(of_.optimizer, owners_);
     of_.optimizer.accumulated()->restore();

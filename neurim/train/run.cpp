@@ -264,7 +264,7 @@ std::string Run::progress_row(std::string label, double share, std::string tail)
 /// Prints how well the processes have shared the work of this command.
 void Run::report_scaling() {
   if (control_.job.alone() || times_.all == 0) return;
-  const ScalingReport scaling = scaling_of(control_.job, times_);
+  const ScalingReport scaling = scaling_of(control_.job, times_, memory_);
   console_.print(scaling.line());
   console_.event(scaling.event());
 }
@@ -281,7 +281,11 @@ RankTimes Run::times() const {
 
 bool Run::train_epoch() {
   const RankTimes before = times();
+  const PeakWatch watch;
   const bool done = train_batches();
+  if (memory_.most == 0 && control_.devices.empty())
+    memory_ = {.planned = watch.begin_mib() + static_cast<double>(stepping_->planned_bytes()) / (1 << 20),
+               .most = watch.peak_mib()};
   times_ = times_ + (times() - before);
   return done;
 }

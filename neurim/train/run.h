@@ -116,6 +116,7 @@ class Run : public OpenRun {
   bool estimated_ = false, table_begun_ = false;
   bool stops_ = false;  // what the ranks of a job have agreed on
   RankTimes times_;     // of this process's epochs
+  RankMemory memory_;   // of its first one
   double waited_ = 0;   // for batches of the current epoch in this process, seconds
 };
 

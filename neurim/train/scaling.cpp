@@ -1,6 +1,7 @@
 #include "neurim/train/scaling.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -48,10 +49,17 @@ std::string ScalingReport::line() const {
   if (imbalance() > kUneven)
     line += text("; rank ", slowest(), " (", hosts[slowest()], ") computes ", fixed(imbalance(), 2),
                  " times as long as the median");
+  const auto worst = std::max_element(memory.begin(), memory.end(),
+                                      [](const RankMemory& a, const RankMemory& b) { return a.most < b.most; });
+  if (worst->most > 0)
+    line += text("; memory ", thousands(std::llround(worst->most)), " MiB on rank ", worst - memory.begin(), " (",
+                 thousands(std::llround(worst->planned)), " planned)");
   return line;
 }
 
 JsonObject ScalingReport::event() const {
+  std::vector<double> planned, most;
+  for (const RankMemory& rank : memory) planned.push_back(rank.planned), most.push_back(rank.most);
   return {{"event", "scaling"},
           {"processes", static_cast<std::int64_t>(computing.size())},
           {"samples_per_second", samples_per_second()},
@@ -63,14 +71,17 @@ JsonObject ScalingReport::event() const {
           {"imbalance", imbalance()},
           {"computing_seconds", computing},
           {"communication_seconds", communication},
+          {"memory_mib", most},
+          {"planned_memory_mib", planned},
           {"hosts", hosts}};
 }
 
-ScalingReport scaling_of(const Job& job, const RankTimes& own) {
+ScalingReport scaling_of(const Job& job, const RankTimes& own, const RankMemory& memory) {
   ScalingReport scaling{.samples = own.samples};
   double waited = 0, behind = 0;
-  const std::vector<std::string> all = job.group().all_gather(
-      text(own.all, ' ', own.spoken, ' ', own.waited, ' ', own.behind, ' ', host_name()));
+  const std::vector<std::string> all = job.group().all_gather(text(own.all, ' ', own.spoken, ' ', own.waited, ' ',
+                                                                   own.behind, ' ', host_name(), ' ', memory.planned,
+                                                                   ' ', memory.most));
   for (const std::string& rank : all) {
     const std::vector<std::string> words = split(rank, ' ');
     const double whole = std::stod(words.at(0)), waits = std::stod(words.at(2));
@@ -80,6 +91,7 @@ ScalingReport scaling_of(const Job& job, const RankTimes& own) {
     scaling.computing.push_back(whole - spoken);
     waited += waits, behind += std::stod(words.at(3));
     scaling.hosts.push_back(words.at(4));
+    scaling.memory.push_back({std::stod(words.at(5)), std::stod(words.at(6))});
   }
   if (behind > 0) scaling.beside = std::max(0.0, 1 - waited / behind);
   return scaling;

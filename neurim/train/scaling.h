@@ -20,12 +20,19 @@ struct RankTimes {
   RankTimes operator-(const RankTimes& other) const;
 };
 
+/// The memory of this rank's process, MiB; 0: it has other ranks too.
+struct RankMemory {
+  double planned = 0;  ///< before steps, with what their plans take
+  double most = 0;     ///< that it had when steps were done
+};
+
 /// Where the time of each rank went.
 struct ScalingReport {
   double seconds = 0;                 ///< of training, on the slowest rank
   double samples = 0;                 ///< of all ranks
   std::vector<double> communication;  ///< seconds in operations with other ranks, and waiting for them, by ranks
   std::vector<double> computing;      ///< the others
+  std::vector<RankMemory> memory;     ///< of the ranks
   double beside = 0;                  ///< of the time of operations in other threads the share that no rank waited for
   std::vector<std::string> hosts;
 
@@ -40,7 +47,7 @@ struct ScalingReport {
   JsonObject event() const;  ///< for programs
 };
 
-/// Collects the times of all ranks, each of which calls it.
-ScalingReport scaling_of(const Job& job, const RankTimes& own);
+/// Collects the times and memory of all ranks, each of which calls it.
+ScalingReport scaling_of(const Job& job, const RankTimes& own, const RankMemory& memory);
 
 }  // namespace neurim

@@ -94,6 +94,12 @@ class PlannedStepping : public Stepping {
     sums.metric += plan->outputs()[1].item();
     sums.samples += samples;
   }
+  /// The memory of these plans, and of that of steps without samples.
+  std::size_t bytes_of(const std::vector<const Compiled*>& plans) const {
+    std::size_t sum = follow_.instance_bytes();
+    for (const Compiled* one : plans) sum += one->instance_bytes();
+    return sum;
+  }
   std::int64_t all_parts() const { return parts_ * of_.job.size(); }  // of a batch
 
   const StepParts of_;
@@ -139,6 +145,11 @@ class TogetherStepping final : public PlannedStepping {
   void spread_state() override {
     if (is_sharded()) of_.job.keep_own(of_.optimizer, owners_of(of_.optimizer.weights(), of_.job.size()));
   }
+  std::size_t planned_bytes() const override {
+    std::vector<const Compiled*> plans{&last_};
+    for (const Compiled& one : holding_) plans.push_back(&one);
+    return bytes_of(plans);
+  }
   // Gradients that several parts have added up are not saved.
   bool can_stop() const override { return all_parts() == 1 || !between_steps_; }
 
@@ -177,6 +188,7 @@ class LocalStepping final : public PlannedStepping {
     return {summed(std::exchange(own_, {}), of_.job)};
   }
   bool can_stop() const override { return together_; }
+  std::size_t planned_bytes() const override { return bytes_of({&plan_, &holding_}); }
 
  private:
   const std::int64_t steps_;
@@ -221,6 +233,14 @@ class StaleStepping final : public PlannedStepping {
   // there.
   bool can_stop() const override { return stop_at_ && sums_.clock() >= *stop_at_; }
   double waited() const override { return sums_.waited(); }
+  std::size_t planned_bytes() const override {
+    std::size_t sum = bytes_of({&holding_});
+    for (const Tensor& state : states_) sum += bytes(state.type());  // kept_
+    // Gradients of steps whose sums are not known yet: these, what is sent of them, and what has come.
+    const std::size_t steps = static_cast<std::size_t>(sums_.bound()) + 1;
+    for (const Tensor& weight : of_.optimizer.weights()) sum += 3 * steps * bytes(weight.type());
+    return sum;
+  }
   std::string reads() override { return join(of_.job.group().all_gather(std::exchange(reads_, "")), ""); }
 
  private:

@@ -45,7 +45,8 @@ Graph forward_graph(const StepParts& of, const Types& types);
 class FollowPlan {
  public:
   FollowPlan(Optimizer& optimizer, const PlanOptions& plans, std::size_t last_part = 0);
-  void run(const Job& job, std::int64_t step);  ///< of the run
+  void run(const Job& job, std::int64_t step);                           ///< of the run
+  std::size_t instance_bytes() const { return plan_.instance_bytes(); }  ///< of its plan
 
  private:
   Compiled plan_;
@@ -67,6 +68,9 @@ class Stepping {
   /// Rank 0 has the optimizer's whole state between the two, to save it. All ranks call them.
   virtual void gather_state() {}
   virtual void spread_state() {}
+  /// The memory that steps take beside weights and the optimizer's state: of plans, and of what waits between them.
+  /// Known once there were steps.
+  virtual std::size_t planned_bytes() const = 0;
   /// Seconds that this thread has waited for what others do in the background.
   virtual double waited() const { return 0; }
   /// With bounded staleness: what ranks have read since it was last asked for, a line each as in kReads. All ranks call

@@ -77,6 +77,9 @@ class TensorStepping final : public Stepping {
     return {};
   }
   bool can_stop() const override { return !between_steps_; }
+  std::size_t planned_bytes() const override {
+    return plan_.instance_bytes() + holding_.instance_bytes() + follow_->instance_bytes();
+  }
   void gather_state() override {
     of_.optimizer.all_buffers();
     const std::map<std::string, Tensor> whole = states(of_.optimizer);

@@ -6,13 +6,13 @@
 #include "neurim/base/writable.h"
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
-#include "neurim/distributed/local_wire.h"
 #include "neurim/hardware/isa.h"
 #include "neurim/model/model_file.h"
 #include "neurim/model/recurrent_models.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
 #include "neurim/train/image_task.h"
+#include "neurim/train/mirrored.h"
 #include "neurim/train/onnx_checkpoint.h"
 #include "neurim/train/run.h"
 #include "neurim/train/run_folder.h"
@@ -240,19 +240,17 @@ struct StoppedRun {
 /// 0.
 TrainResult on_each(const std::string& devices, const TrainControl& control,
                     const std::function<TrainResult(const std::string& device, const TrainControl& control)>& run) {
-  const std::vector<std::string> list = split(devices, ',');
-  if (list.size() == 1) return run(devices, control);
+  if (devices.find(',') == std::string::npos) return run(devices, control);
   require(control.job.alone(), "device is ", devices, ", and ", control.job.size(),
           " processes train already; give each one device");
-  for (const std::string& device : list) device_named(device);  // throws
   TrainResult result;
-  as_local_ranks(static_cast<int>(list.size()), [&](const std::shared_ptr<ProcessGroup>& group) {
+  mirrored(devices, [&](const Replica& replica) {
     Console silent({.quiet = true});
     TrainControl own = control;
-    own.job = Job(group);
+    own.job = replica.job();
     own.devices = devices;
     if (!own.job.writes()) own.console = &silent, own.saved = {};
-    const TrainResult mine = run(list[static_cast<std::size_t>(group->rank())], own);
+    const TrainResult mine = run(replica.device_name(), own);
     if (own.job.writes()) result = mine;
   });
   return result;
