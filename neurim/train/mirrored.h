@@ -11,6 +11,7 @@ namespace neurim {
 /// One of the copies of a model that train together: a rank, in a thread of its own, on a device of its own.
 class Replica {
  public:
+  /// Of a rank of the group, on the device of that name.
   Replica(std::string device, std::shared_ptr<ProcessGroup> group);
 
   const std::string& device_name() const { return device_; }  ///< as it was given: "cuda:1"
