@@ -74,6 +74,11 @@ Stream& default_stream(Device device) {
 Storage::Storage(Device device, std::size_t bytes)
     : device_(device), bytes_(bytes), data_(driver(device).allocate(std::max<std::size_t>(bytes, 1), device.index)) {}
 
-Storage::~Storage() { driver(device_).release(data_, std::max<std::size_t>(bytes_, 1), device_.index); }
+Storage::Storage(void* data, std::size_t bytes, std::shared_ptr<void> owner)
+    : device_(), bytes_(bytes), data_(data), owner_(std::move(owner)) {}
+
+Storage::~Storage() {
+  if (!owner_) driver(device_).release(data_, std::max<std::size_t>(bytes_, 1), device_.index);
+}
 
 }  // namespace neurim

@@ -46,11 +46,13 @@ Stream& default_stream(Device device);
 class Storage {
  public:
   Storage(Device device, std::size_t bytes);  ///< uninitialised; throws Error(resource)
+  /// Memory of the host that belongs to `owner`, which lives as long as this; aligned to 16 bytes.
+  Storage(void* data, std::size_t bytes, std::shared_ptr<void> owner);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
   Device device() const { return device_; }     ///< where the memory lies
-  void* data() const { return data_; }          ///< a device pointer, 64-byte aligned
+  void* data() const { return data_; }          ///< a device pointer, 64-byte aligned where the memory is its own
   std::size_t bytes() const { return bytes_; }  ///< as asked for
   /// Whoever changes the data of a stored tensor counts it up, so that what was made of them is known to be old.
   std::uint64_t version = 0;
@@ -61,6 +63,7 @@ class Storage {
   Device device_;
   std::size_t bytes_;
   void* data_;
+  std::shared_ptr<void> owner_;  // null: the memory is its own
 };
 
 /// The number of compute threads, 1 to 1024; by default what the machine and its cgroup allow. Set before the first

@@ -16,6 +16,8 @@ namespace neurim {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
 
   /// The weights in the order in which step() wants their gradients; tied ones once.
   const Tensors& weights() const { return weights_; }

@@ -39,8 +39,8 @@ std::size_t columns_of(int descriptor) {
 }  // namespace
 
 Console::Console(Options options)
-    : options_(options),
-      terminal_(::isatty(options.json ? STDERR_FILENO : STDOUT_FILENO)),
+    : options_(std::move(options)),
+      terminal_(::isatty(options_.json ? STDERR_FILENO : STDOUT_FILENO)),
       next_(terminal_ ? Clock::time_point::min() : Clock::now() + kPlainPause) {}
 
 Console::~Console() {
@@ -71,6 +71,7 @@ void Console::print_to(std::string_view line, std::FILE* out) {
   if (log_ >= 0) (void)!::write(log_, whole.data(), whole.size());
   if (!terminal_) next_ = Clock::now() + kPlainPause;
   if (options_.quiet) return;
+  if (options_.on_line) return options_.on_line(printable(line));
   wipe();
   write_out(out, whole);
 }
@@ -81,7 +82,7 @@ void Console::print_lines(std::string_view lines) {
 
 void Console::progress(std::string_view line) {
   const Clock::time_point now = Clock::now();
-  if (options_.quiet || now < next_) return;
+  if (options_.quiet || options_.on_line || now < next_) return;
   if (!terminal_) return print(line);
   std::FILE* out = options_.json ? stderr : stdout;
   write_out(out, text('\r', cut(printable(line), progress_columns()), "\x1b[K"));
@@ -95,6 +96,7 @@ std::size_t Console::progress_columns() const {
 }
 
 void Console::event(const JsonObject& object) {
+  if (options_.on_event) options_.on_event(object.line());
   if (!options_.json) return;
   write_out(stdout, text(object.line(), '\n'));
 }

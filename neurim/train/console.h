@@ -2,6 +2,7 @@
 #pragma once
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@ class Console {
     bool json = false;     ///< JSON lines on stdout
     bool quiet = false;    ///< no text; log.txt still gets it
     bool verbose = false;  ///< more text
+    /// Gets each line in place of stdout and stderr; not what progress draws.
+    std::function<void(std::string_view line)> on_line = {};
+    std::function<void(const std::string& json)> on_event = {};  ///< gets each event, with json or without
   };
   Console() : Console(Options{}) {}
   explicit Console(Options options);  ///< Prints by these options.

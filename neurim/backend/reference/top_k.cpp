@@ -31,10 +31,11 @@ void top_k_body(const Op& op, std::span<const View> in, std::span<const View> ou
       std::iota(order.begin(), order.end(), 0);
       const auto before = [&](std::int64_t a, std::int64_t b) {  // NaN is larger than all others
         const bool nan_a = std::isnan(row[a]), nan_b = std::isnan(row[b]);
-        if (nan_a || nan_b) return options.largest ? nan_a && !nan_b : !nan_a && nan_b;
+        if (nan_a != nan_b) return options.largest ? nan_a : nan_b;
+        if (nan_a || row[a] == row[b]) return a < b;
         return options.largest ? row[a] > row[b] : row[a] < row[b];
       };
-      std::stable_sort(order.begin(), order.end(), before);
+      std::partial_sort(order.begin(), order.begin() + options.k, order.end(), before);
       for (std::int64_t j = 0; j < options.k; ++j) {
         const std::int64_t to = i * options.k * inner + j * inner + k, from = first + order[j] * inner;
         std::memcpy(static_cast<std::byte*>(out[0].data) + static_cast<std::size_t>(to) * bytes,

@@ -1,0 +1,56 @@
+// Optimizers over tensors that Python names.
+#include "neurim/python/bindings.h"
+
+namespace neurim::python {
+
+namespace {
+
+using Named = std::vector<std::pair<std::string, Tensor>>;
+
+Parameters parameters_of(const Named& named) {
+  Parameters all;
+  for (const auto& [name, tensor] : named) {
+    if (tensor.name().empty()) tensor.set_name(name);
+    all.push_back({name, tensor});
+  }
+  return all;
+}
+
+}  // namespace
+
+void bind_optimizers(nb::module_& module) {
+  nb::class_<Optimizer>(module, "Optimizer")
+      .def("minimize", &Optimizer::minimize, nb::arg("loss"), nb::arg("samples") = 1.0)
+      .def("step", nb::overload_cast<const Tensors&>(&Optimizer::step))
+      .def("weights", &Optimizer::weights)
+      .def_prop_rw("lr", &Optimizer::lr, &Optimizer::set_lr)
+      .def_prop_ro("steps", &Optimizer::steps)
+      .def("state",
+           [](Optimizer& optimizer) {
+             Named all;
+             for (const Parameter& one : named_parameters(optimizer)) all.emplace_back(one.name, one.tensor);
+             return all;
+           })
+      .def("clip_norm", [](Optimizer& o, double most) { o.add(std::make_unique<ClipGradientNorm>(most)); })
+      .def("clip_value", [](Optimizer& o, double most) { o.add(std::make_unique<ClipGradientValue>(most)); })
+      .def("scale_losses", &Optimizer::scale_losses)
+      .def("accumulate", [](Optimizer& o) { o.accumulate(); })
+      .def("hold", [](Optimizer& o, bool holds) { o.hold(holds); });
+  nb::class_<SGD, Optimizer>(module, "SGD")
+      .def("__init__", [](SGD* self, const Named& named, double lr, double momentum, double dampening,
+                          double weight_decay, bool nesterov, bool decay_1d) {
+        new (self) SGD(parameters_of(named), {lr, momentum, dampening, weight_decay, nesterov, decay_1d});
+      });
+  const auto adam = [](Adam* self, const Named& named, double lr, double beta1, double beta2, double eps,
+                       double weight_decay, bool decay_1d) {
+    new (self) Adam(parameters_of(named), {lr, beta1, beta2, eps, weight_decay, decay_1d});
+  };
+  nb::class_<Adam, Optimizer>(module, "Adam").def("__init__", adam);
+  nb::class_<AdamW, Optimizer>(module, "AdamW")
+      .def("__init__", [](AdamW* self, const Named& named, double lr, double beta1, double beta2, double eps,
+                          double weight_decay, bool decay_1d) {
+        new (self) AdamW(parameters_of(named), {lr, beta1, beta2, eps, weight_decay, decay_1d});
+      });
+}
+
+}  // namespace neurim::python

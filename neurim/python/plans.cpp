@@ -1,0 +1,56 @@
+// Functions of Python that are traced once and replayed, and their gradients.
+#include "neurim/python/bindings.h"
+
+namespace neurim::python {
+
+namespace {
+
+/// A function of tensors that plans itself for each signature.
+class PythonCompiled {
+ public:
+  PythonCompiled(nb::object function, bool training, bool deterministic, const std::string& precision,
+                 const std::string& device, const Tensor& random)
+      : compiled_(
+            [function = held(std::move(function))](const Tensors& in) {
+              const nb::gil_scoped_acquire lock;
+              return nb::cast<Tensors>((*function)(in));
+            },
+            {.training = training,
+             .deterministic = deterministic,
+             .compute_dtype = compute_dtype_named(precision),
+             .device = device_named(device),
+             .random = random}) {}
+
+  Tensors operator()(const Tensors& in) {
+    const nb::gil_scoped_release others_run;
+    return compiled_(in);
+  }
+  std::size_t size() const { return compiled_.size(); }
+
+ private:
+  Compiled compiled_;
+};
+
+}  // namespace
+
+void bind_plans(nb::module_& module) {
+  nb::class_<PythonCompiled>(module, "Compiled")
+      .def(nb::init<nb::object, bool, bool, const std::string&, const std::string&, const Tensor&>())
+      .def("__call__", &PythonCompiled::operator())
+      .def_prop_ro("size", &PythonCompiled::size);
+  module.def("gradients", [](const Tensors& of, const Tensors& wrt) {
+    nb::list all;
+    for (const Tensor& one : gradients(of, wrt)) all.append(one ? nb::cast(one) : nb::none());
+    return all;
+  });
+  module.def("tracing", &tracing);
+  module.def("training", &training);
+  module.def("set_threads", &set_threads);
+  module.def("threads", &threads);
+  module.def("seed_key", [](std::int64_t seed) {
+    const std::int64_t key[] = {seed, 0};
+    return Tensor::from({2}, std::span<const std::int64_t>(key));
+  });
+}
+
+}  // namespace neurim::python

@@ -1,0 +1,350 @@
+// Data sets, training, evaluation and classifiers of image files.
+#include <nanobind/ndarray.h>
+
+#include <csignal>
+#include <cstring>
+#include <future>
+#include <map>
+#include <thread>
+
+#include "neurim/infer/classifier.h"
+#include "neurim/python/bindings.h"
+#include "neurim/train/run_folder.h"
+
+namespace neurim::python {
+
+namespace {
+
+using Pixels = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using Words = std::vector<std::pair<std::string, std::string>>;  // options by name
+
+TrainOptions options_of(const Words& words) {
+  TrainOptions options;
+  Options named;
+  options.visit(named);
+  for (const auto& [name, value] : words) named.set(name, value);
+  return options;
+}
+
+Split split_of(const std::string& word) {
+  for (const Split split : kSplits)
+    if (name(split) == word) return split;
+  fail(Fault::usage, "split: there is no '", word, "'; known are train, val, test");
+}
+
+ImageSize size_of(const Pixels& pixels);
+
+/// Calls without the interpreter's lock, so that other threads of Python go on.
+template <class Call>
+auto without_lock(const Call& call) {
+  const nb::gil_scoped_release others_run;
+  return call();
+}
+
+/// Images that a function of Python gives: u8 or u16 of (height, width) or (height, width, channels).
+class PythonSource final : public Source {
+ public:
+  PythonSource(nb::object get, std::optional<ImageSize> size) : get_(held(std::move(get))), size_(size) {}
+
+  std::string name(std::int64_t item) const override { return text("sample ", item); }
+  StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const override {
+    const nb::gil_scoped_acquire lock;
+    try {
+      const Pixels pixels = nb::cast<Pixels>((*get_)(item));
+      const ImageSize size = size_of(pixels);
+      buffer.resize(size.bytes());
+      std::memcpy(buffer.data(), pixels.data(), size.bytes());
+      return {buffer, size};
+    } catch (const Error& error) {
+      throw Error(Fault::data, error.what());
+    } catch (const std::exception& error) {  // of the caller's own code
+      throw Error(Fault::data, error.what());
+    }
+  }
+  std::optional<ImageSize> in_memory() const override { return size_; }
+
+ private:
+  std::shared_ptr<nb::object> get_;
+  std::optional<ImageSize> size_;
+};
+
+Dataset dataset_from(nb::object get, const std::vector<std::int64_t>& labels, std::vector<std::string> class_names,
+                     const std::vector<std::string>& splits, const std::vector<int>& size, const Words& words,
+                     const std::string& called) {
+  Listing listing;
+  std::optional<ImageSize> all;
+  if (size.size() == 4) all = ImageSize{size[0], size[1], size[2], size[3]};
+  listing.source = std::make_shared<PythonSource>(std::move(get), all);
+  listing.class_names = std::move(class_names);
+  listing.labels = labels;
+  for (std::size_t i = 0; i < splits.size(); ++i) listing[split_of(splits[i])].push_back(static_cast<std::int64_t>(i));
+  return {std::move(listing), dataset_of(options_of(words)), called};
+}
+
+/// Runs `work` in a thread, so that Ctrl-C is seen meanwhile: it sets what `work` is given, and is raised when that has
+/// ended.
+template <class Result>
+Result interruptible(const std::function<Result(const std::atomic<int>& stop)>& work) {
+  std::atomic<int> stop{0};
+  std::promise<Result> promise;
+  std::future<Result> future = promise.get_future();
+  std::optional<nb::python_error> interrupt;
+  {
+    const nb::gil_scoped_release others_run;
+    std::thread thread([&] {
+      try {
+        promise.set_value(work(stop));
+      } catch (...) {
+        promise.set_exception(std::current_exception());
+      }
+    });
+    while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+      const nb::gil_scoped_acquire lock;
+      if (PyErr_CheckSignals() == 0) continue;
+      if (!interrupt)
+        interrupt.emplace();
+      else
+        PyErr_Clear();
+      stop = SIGINT;
+    }
+    thread.join();
+  }
+  Result result = future.get();
+  if (interrupt) throw std::move(*interrupt);
+  return result;
+}
+
+nb::dict metrics_dict(const Metrics& metrics) {
+  nb::dict all;
+  for (const TaskMetric& one : metrics.task().metrics) all[one.name] = metrics[one.name];
+  all["samples"] = metrics.samples;
+  return all;
+}
+
+/// What a training tells: lines for people, and events as JSON.
+struct Listeners {
+  std::shared_ptr<nb::object> line, event;
+
+  Console::Options options() const {
+    Console::Options options{.quiet = line->is_none()};
+    if (!line->is_none())
+      options.on_line = [line = line](std::string_view words) {
+        const nb::gil_scoped_acquire lock;
+        (*line)(nb::str(words.data(), words.size()));
+      };
+    options.on_event = [event = event](const std::string& json) {
+      const nb::gil_scoped_acquire lock;
+      (*event)(json);
+    };
+    return options;
+  }
+};
+
+nb::dict trained(nb::object line, nb::object event,
+                 const std::function<TrainResult(const TrainControl& control)>& train) {
+  const Listeners listeners{held(std::move(line)), held(std::move(event))};
+  const TrainResult result = interruptible<TrainResult>([&](const std::atomic<int>& stop) {
+    Console console(listeners.options());
+    return train({.console = &console, .stop = &stop});
+  });
+  nb::dict all;
+  all["run"] = result.run.string();
+  all["model"] = result.model.string();
+  all["best_epoch"] = result.best_epoch;
+  all["epochs"] = result.epochs;
+  all["stopped"] = result.stopped;
+  all["metrics"] = metrics_dict(result.metrics);
+  return all;
+}
+
+/// A model of Python with the weights and the metadata that its training has left.
+Checkpoint checkpoint_of(const Model& model, const std::string& weights) {
+  load_model(model, weights);
+  return {.path = weights, .config = config_of(SafeTensors(weights).metadata(), weights), .model = model};
+}
+
+/// An image of Python: u8 or u16 of (height, width) or (height, width, channels).
+ImageSize size_of(const Pixels& pixels) {
+  const int bits = static_cast<int>(pixels.dtype().bits);
+  require((pixels.ndim() == 2 || pixels.ndim() == 3) && (bits == 8 || bits == 16) &&
+              pixels.dtype().code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt),
+          "an image has to be an array of uint8 or uint16, (height, width) or (height, width, channels)");
+  return {static_cast<int>(pixels.shape(0)), static_cast<int>(pixels.shape(1)),
+          pixels.ndim() == 3 ? static_cast<int>(pixels.shape(2)) : 1, bits};
+}
+
+nb::list list_of(const std::vector<Classification>& said) {
+  nb::list all;
+  for (const Classification& one : said)
+    all.append(nb::make_tuple(one.unreadable, one.probabilities, one.classes, one.rejected));
+  return all;
+}
+
+/// Batches as tensors.
+class Batches {
+ public:
+  Batches(const Dataset& dataset, const std::string& split, int channels, int height, int width,
+          const std::vector<double>& mean, const std::vector<double>& std, const std::string& resize, int batch,
+          int workers, bool shuffle, bool drop_last, std::uint64_t seed) {
+    Preprocess preprocess{.channels = channels, .height = height, .width = width, .mean = mean, .std = std};
+    preprocess.choose_resize(resize, {});
+    preprocess.check();
+    preprocess_ = preprocess;
+    const nb::gil_scoped_release others_run;
+    source_ = open_loader(
+        "neurim", dataset, split_of(split), preprocess, {},
+        {.batch = batch, .workers = workers, .seed = seed, .shuffle = shuffle, .drop_last = drop_last});
+  }
+  void start(std::uint32_t epoch) {
+    const nb::gil_scoped_release others_run;
+    source_->start(epoch);
+  }
+  std::optional<std::pair<Tensor, Tensor>> next() {
+    const nb::gil_scoped_release others_run;
+    Batch batch;
+    if (!source_->next(batch)) return {};
+    const Type type = image_type(preprocess_, batch.size);
+    const Tensor images = Tensor::from(type, batch.images.data());
+    if (!batch.targets.empty())
+      return {{images,
+               Tensor::from({DType::f32, {batch.size, std::ssize(batch.targets) / batch.size}}, batch.targets.data())}};
+    return {{images, Tensor::from({DType::i64, {batch.size}}, batch.labels.data())}};
+  }
+  std::int64_t size() const { return source_->batches(); }
+  ~Batches() {
+    const nb::gil_scoped_release others_run;  // its threads may wait for the lock
+    source_.reset();
+  }
+
+ private:
+  Preprocess preprocess_;
+  std::unique_ptr<BatchSource> source_;
+};
+
+}  // namespace
+
+void bind_training(nb::module_& module) {
+  nb::class_<Dataset>(module, "Dataset")
+      .def_static("open",
+                  [](const std::string& path, const Words& words) {
+                    const DatasetOptions options = dataset_of(options_of(words));
+                    const nb::gil_scoped_release others_run;
+                    return Dataset::open(path, options);
+                  })
+      .def_static("from_source", &dataset_from)
+      .def("size", [](const Dataset& data, const std::string& split) { return data.size(split_of(split)); })
+      .def_prop_ro("class_names", &Dataset::class_names)
+      .def_prop_ro("notes", &Dataset::notes)
+      .def_prop_ro("multi_label", &Dataset::multi_label)
+      .def_prop_ro("image_size",
+                   [](const Dataset& data) -> std::optional<std::vector<int>> {
+                     const auto size = data.in_memory();
+                     if (!size) return {};
+                     return std::vector<int>{size->height, size->width, size->channels};
+                   })
+      .def("name",
+           [](const Dataset& data, const std::string& split, std::int64_t i) { return data.name(split_of(split), i); })
+      .def("label", [](const Dataset& data, const std::string& split, std::int64_t i) {
+        return data.label(split_of(split), i);
+      });
+  nb::class_<Batches>(module, "Batches")
+      .def(nb::init<const Dataset&, const std::string&, int, int, int, const std::vector<double>&,
+                    const std::vector<double>&, const std::string&, int, int, bool, bool, std::uint64_t>())
+      .def("start", &Batches::start)
+      .def("next", &Batches::next)
+      .def_prop_ro("size", &Batches::size);
+  module.def("train_options", [] {
+    TrainOptions options;
+    Options named;
+    options.visit(named);
+    nb::list all;
+    for (const Option& one : named.list()) all.append(nb::make_tuple(one.name, one.aliases, one.get(), one.help));
+    return all;
+  });
+  module.def(
+      "train",
+      [](const Words& words, nb::object line, nb::object event) {
+        const TrainOptions options = options_of(words);
+        return trained(std::move(line), std::move(event),
+                       [&](const TrainControl& control) { return train(options, control); });
+      },
+      nb::arg("options"), nb::arg("line").none(), nb::arg("event"));
+  module.def(
+      "train_model",
+      [](const Model& model, const Dataset& dataset, const Words& words, nb::object line, nb::object event) {
+        const TrainOptions options = options_of(words);
+        return trained(std::move(line), std::move(event),
+                       [&](const TrainControl& control) { return train(model, dataset, options, control); });
+      },
+      nb::arg("model"), nb::arg("dataset"), nb::arg("options"), nb::arg("line").none(), nb::arg("event"));
+  module.def(
+      "resume",
+      [](const std::string& run, std::optional<std::int64_t> epochs, nb::object line, nb::object event) {
+        return trained(std::move(line), std::move(event),
+                       [&](const TrainControl& control) { return resume(run, epochs, control); });
+      },
+      nb::arg("run"), nb::arg("epochs").none(), nb::arg("line").none(), nb::arg("event"));
+  module.def(
+      "resume_model",
+      [](const Model& model, const Dataset& dataset, const std::string& run, std::optional<std::int64_t> epochs,
+         nb::object line, nb::object event) {
+        return trained(std::move(line), std::move(event),
+                       [&](const TrainControl& control) { return resume(model, dataset, run, epochs, control); });
+      },
+      nb::arg("model"), nb::arg("dataset"), nb::arg("run"), nb::arg("epochs").none(), nb::arg("line").none(),
+      nb::arg("event"));
+  module.def("evaluate_model",
+             [](const Model& model, const Dataset& dataset, const std::string& split, const Words& words) {
+               const TrainOptions options = options_of(words).resolved(model, dataset);
+               return metrics_dict(interruptible<Metrics>([&](const std::atomic<int>& stop) {
+                 Validation validation(model, dataset, split_of(split), preprocess_of(options), options);
+                 const auto watch = [&](double) { return stop == 0; };
+                 if (dataset.multi_label()) {
+                   const auto result = validation.run_multi_label(watch);
+                   return result ? metrics_of(*result) : Metrics();
+                 }
+                 const auto result = validation.run(watch);
+                 return result ? metrics_of(*result) : Metrics();
+               }));
+             });
+  nb::class_<ImageClassifier>(module, "Classifier")
+      .def_static("open",
+                  [](const std::string& path, std::int64_t batch) {
+                    return without_lock([&] { return ImageClassifier::open(path, {.batch = batch}); });
+                  })
+      .def_static(
+          "of",
+          [](const Model& model, const std::string& weights, std::int64_t batch) {
+            return without_lock([&] { return ImageClassifier(checkpoint_of(model, weights), {.batch = batch}); });
+          })
+      .def_prop_ro("class_names", &ImageClassifier::class_names)
+      .def_prop_ro("multi_label", [](const ImageClassifier& c) { return c.config().multi_label(); })
+      .def_prop_ro("input",
+                   [](const ImageClassifier& c) {
+                     const Preprocess& p = c.config().preprocess;
+                     return std::vector<int>{p.channels, p.height, p.width};
+                   })
+      .def("predict_files",
+           [](const ImageClassifier& classifier, const std::vector<std::string>& files) {
+             const std::vector<fs::path> paths(files.begin(), files.end());
+             return list_of(without_lock([&] { return classifier.predict(paths); }));
+           })
+      .def("predict_pixels", [](const ImageClassifier& classifier, const std::vector<Pixels>& images) {
+        std::vector<StoredImage> stored;
+        for (const Pixels& pixels : images) {
+          const ImageSize size = size_of(pixels);
+          stored.push_back({{static_cast<const std::byte*>(pixels.data()), size.bytes()}, size});
+        }
+        return list_of(without_lock([&] { return classifier.predict(stored); }));
+      });
+  module.def("export_onnx", [](const Model& model, const std::string& weights, const std::string& path) {
+    return without_lock([&] {
+      std::vector<std::string> names;
+      for (const auto& name : export_checkpoint(checkpoint_of(model, weights), path).names())
+        names.push_back(text(name));
+      return names;
+    });
+  });
+}
+
+}  // namespace neurim::python

@@ -1,0 +1,128 @@
+"""Neurim: models that are developed, trained and deployed from one small install.
+
+>>> import neurim as nm
+>>> x = nm.Tensor([[1.0, 2.0], [3.0, 4.0]])
+>>> (x @ x).tolist()
+[[7.0, 10.0], [15.0, 22.0]]
+"""
+
+from typing import TYPE_CHECKING
+
+from . import tensors as _methods  # gives Tensor its operators
+from ._core import DataError, Error, FailureError, ResourceError, Tensor, UsageError, set_threads, threads
+from .module import Module, ModuleDict, ModuleList, Parameter, Sequential
+from .tensors import (
+    arange,
+    cat,
+    from_dlpack,
+    full,
+    maximum,
+    minimum,
+    ones,
+    ones_like,
+    rand,
+    randn,
+    seed,
+    stack,
+    tensor,
+    where,
+    zeros,
+    zeros_like,
+)
+from .transforms import compile, grad, no_grad, value_and_grad
+
+if TYPE_CHECKING:
+    from . import arrays, data, functional, init, losses, ml, nn, ops, optim, sklearn
+    from .callbacks import Callback, EarlyStopping
+    from .models import Model, create_model, list_models, load
+    from .runs import Run, command, resume, train
+
+__all__ = [
+    "Callback",
+    "DataError",
+    "EarlyStopping",
+    "Error",
+    "FailureError",
+    "Model",
+    "Module",
+    "ModuleDict",
+    "ModuleList",
+    "Parameter",
+    "ResourceError",
+    "Run",
+    "Sequential",
+    "Tensor",
+    "UsageError",
+    "arange",
+    "arrays",
+    "cat",
+    "command",
+    "compile",
+    "create_model",
+    "data",
+    "from_dlpack",
+    "full",
+    "functional",
+    "grad",
+    "init",
+    "list_models",
+    "load",
+    "losses",
+    "maximum",
+    "minimum",
+    "ml",
+    "nn",
+    "no_grad",
+    "ones",
+    "ones_like",
+    "ops",
+    "optim",
+    "rand",
+    "randn",
+    "resume",
+    "seed",
+    "set_threads",
+    "sklearn",
+    "stack",
+    "tensor",
+    "threads",
+    "train",
+    "value_and_grad",
+    "where",
+    "zeros",
+    "zeros_like",
+]
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "create_model": "models",
+    "list_models": "models",
+    "load": "models",
+    "Model": "models",
+    "Run": "runs",
+    "command": "runs",
+    "resume": "runs",
+    "train": "runs",
+    "Callback": "callbacks",
+    "EarlyStopping": "callbacks",
+}
+_MODULES = ("arrays", "callbacks", "data", "functional", "init", "losses", "ml", "models", "nn", "ops", "optim", "runs", "sklearn")
+
+
+def __getattr__(name: str) -> object:
+    """What is not needed at once is imported when it is asked for, so that `import neurim` is fast."""
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
+    if name in _LAZY:
+        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
+    functional = import_module(".functional", __name__)
+    if not name.startswith("_") and hasattr(functional, name):
+        return getattr(functional, name)
+    raise AttributeError(f"module 'neurim' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_MODULES})

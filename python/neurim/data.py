@@ -1,0 +1,222 @@
+"""Data sets of images, and their batches.
+
+>>> import neurim as nm, numpy as np
+>>> images = np.zeros((40, 8, 8, 3), np.uint8)
+>>> data = nm.data.arrays(images, [0, 1] * 20)
+>>> data.class_names, len(data), data.size("val")
+(['0', '1'], 36, 4)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from . import _core
+from ._core import Tensor, UsageError
+
+_OF_DATA = ("val_split", "test_split", "split_seed", "folds", "fold", "group_by", "multi_label")
+
+
+def _word(value: Any) -> str:
+    """An option's value as the command takes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ("x" if len(value) == 2 and all(isinstance(one, int) for one in value) else ",").join(str(one) for one in value)
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def _words(options: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(name, _word(value)) for name, value in options.items() if value is not None]
+
+
+class Data:
+    """A labelled set of images in splits: train, val and test. `len` and numbers are those of train.
+
+    Options that were given to the function that made it, such as imgsz, resize or mixup, are those of `fit` unless it is given others.
+    """
+
+    def __init__(self, core: Any, path: str, options: dict[str, Any]) -> None:
+        self._core, self.path, self.options = core, path, options
+
+    @property
+    def class_names(self) -> list[str]:
+        """In the order of the labels."""
+        return list(self._core.class_names)
+
+    @property
+    def classes(self) -> int:
+        """How many there are."""
+        return len(self._core.class_names)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know about the data, one line each."""
+        return list(self._core.notes)
+
+    def size(self, split: str = "train") -> int:
+        """Samples of a split."""
+        return int(self._core.size(split))
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def name(self, sample: int, split: str = "train") -> str:
+        """The path of the file, or file and position in it."""
+        return str(self._core.name(split, sample))
+
+    def label(self, sample: int, split: str = "train") -> int:
+        """The class of a sample."""
+        return int(self._core.label(split, sample))
+
+    def loader(
+        self,
+        batch: int = 32,
+        *,
+        split: str = "train",
+        imgsz: int | tuple[int, int] | None = None,
+        channels: int | None = None,
+        shuffle: bool | None = None,
+        drop_last: bool = False,
+        workers: int = 2,
+        resize: str = "auto",
+        mean: Sequence[float] = (0.0,),
+        std: Sequence[float] = (1.0,),
+        seed: int = 42,
+    ) -> Loader:
+        """Batches of (images f32 (N,C,H,W), labels i64 (N)), of multi-label data (N,classes); an epoch at each iteration.
+
+        Pixels are scaled to [0, 1], then (x - mean) / std. `imgsz`: needed unless the images lie in memory in one size.
+        `shuffle`: by default of train.
+        """
+        size = self._core.image_size
+        imgsz = imgsz if imgsz is not None else self.options.get("imgsz")
+        if imgsz is None and size is None:
+            raise UsageError("loader: the images may have any size; give imgsz, to which they are brought")
+        height, width = (imgsz, imgsz) if isinstance(imgsz, int) else imgsz if imgsz is not None else (size[0], size[1])
+        channels = channels or (size[2] if size else 3)
+        shuffled = split == "train" if shuffle is None else shuffle
+        core = _core.Batches(
+            self._core, split, channels, height, width, list(mean), list(std), resize, batch, workers, shuffled, drop_last, seed
+        )
+        return Loader(core)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{self.size(split)} {split}" for split in ("train", "val", "test") if self.size(split))
+        return f"Data({self.path!r}: {self.classes} classes, {sizes})"
+
+
+class Loader:
+    """Batches of one split. Each iteration is an epoch, with an order of its own where it is shuffled."""
+
+    def __init__(self, core: Any) -> None:
+        self._core, self._epoch = core, 0
+
+    def __len__(self) -> int:
+        return int(self._core.size)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        self._core.start(self._epoch)
+        self._epoch += 1
+        while (batch := self._core.next()) is not None:
+            yield batch
+
+
+def open(path: str | os.PathLike[str], **options: Any) -> Data:
+    """Whatever `neurim train data=` takes: a folder of images, a table, shards, packed files, arrays, IDX, CIFAR, LMDB, TFRecord.
+
+    Throws DataError with cause and fix where there is nothing to train on.
+    """
+    words = _words({name: value for name, value in options.items() if name in _OF_DATA})
+    return Data(_core.Dataset.open(os.fspath(path), words), os.fspath(path), options)
+
+
+folder = open
+csv = open
+
+
+def arrays(
+    images: Any,
+    labels: Any,
+    *,
+    class_names: Sequence[str] | None = None,
+    val: tuple[Any, Any] | None = None,
+    test: tuple[Any, Any] | None = None,
+    **options: Any,
+) -> Data:
+    """Images u8 or u16 (N,H,W) or (N,H,W,C), and labels: numbers from 0 on, or names.
+
+    `val`, `test`: the same of these splits; without `val` a tenth of each class is taken from training (val_split).
+    """
+    import numpy as np
+
+    parts = [("train", images, labels)] + [(name, *part) for name, part in (("val", val), ("test", test)) if part is not None]
+    pixels = [np.asarray(part[1]) for part in parts]
+    for one in pixels:
+        if one.ndim not in (3, 4) or one.dtype not in (np.uint8, np.uint16):
+            raise UsageError(f"arrays: images have to be uint8 or uint16 of (N,H,W) or (N,H,W,C), not {one.dtype} of {one.shape}")
+    owners = np.concatenate([np.full(len(one), i) for i, one in enumerate(pixels)])
+    starts = np.cumsum([0] + [len(one) for one in pixels])
+    size = pixels[0].shape[1:]
+    alike = all(one.shape[1:] == size and one.dtype == pixels[0].dtype for one in pixels)
+    shape = (size[0], size[1], size[2] if len(size) == 3 else 1, pixels[0].dtype.itemsize * 8) if alike else ()
+
+    def get(item: int) -> Any:
+        owner = owners[item]
+        return np.ascontiguousarray(pixels[owner][item - starts[owner]])
+
+    words = [one for part in parts for one in np.asarray(part[2]).reshape(-1).tolist()]
+    splits = [part[0] for part, one in zip(parts, pixels, strict=True) for _ in range(len(one))]
+    return _from_samples(get, words, splits, class_names, shape, "arrays", options)
+
+
+def samples(train: Any, *, val: Any = None, test: Any = None, class_names: Sequence[str] | None = None, **options: Any) -> Data:
+    """Data sets of Python: objects with `__len__` and `__getitem__` that gives (image, label), as torch's; also lists of such pairs.
+
+    An image is an array u8 (H,W) or (H,W,C), or an image of Pillow. All labels are read at once, images when they are needed.
+    """
+    import numpy as np
+
+    parts = [(name, part) for name, part in (("train", train), ("val", val), ("test", test)) if part is not None]
+    places = [(part, i) for _, part in parts for i in range(len(part))]
+    splits = [name for name, part in parts for _ in range(len(part))]
+    labels = [_label(part, i) for part, i in places]
+
+    def get(item: int) -> Any:
+        part, i = places[item]
+        return np.ascontiguousarray(np.asarray(part[i][0]))
+
+    return _from_samples(get, labels, splits, class_names, (), "samples", options)
+
+
+def _label(part: Any, i: int) -> Any:
+    targets = getattr(part, "targets", None)  # torchvision's, without decoding the image
+    label = targets[i] if targets is not None and len(targets) == len(part) else part[i][1]
+    return label.item() if hasattr(label, "item") else label
+
+
+def _from_samples(
+    get: Any, words: list[Any], splits: list[str], class_names: Sequence[str] | None, shape: tuple[int, ...], called: str, options: dict[str, Any]
+) -> Data:
+    if len(words) != len(splits):
+        raise UsageError(f"{called}: there are {len(splits)} images and {len(words)} labels")
+    names = list(class_names) if class_names is not None else _names_of(words)
+    if words and all(isinstance(one, int) for one in words):
+        numbers = words
+    else:
+        places = {name: i for i, name in enumerate(names)}
+        numbers = [places.get(str(one), -1) for one in words]
+    for number, word in zip(numbers, words, strict=True):
+        if not 0 <= number < len(names):
+            raise UsageError(f"{called}: label {word!r} is none of the {len(names)} classes")
+    given = _words({name: value for name, value in options.items() if name in _OF_DATA})
+    core = _core.Dataset.from_source(get, numbers, names, splits, list(shape), given, called)
+    return Data(core, called, options)
+
+
+def _names_of(words: list[Any]) -> list[str]:
+    if words and all(isinstance(one, int) for one in words):
+        return [str(number) for number in range(max(words) + 1)]
+    return sorted({str(one) for one in words})

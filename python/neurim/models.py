@@ -1,0 +1,195 @@
+"""Models by name, and models that answer."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from typing import Any
+
+from . import _core
+from ._core import Tensor, UsageError
+from .module import Module
+from .runs import Run
+
+
+class Model(Module):
+    """A network that Neurim knows by name; see create_model. Calls give logits (N,classes) of images f32 (N,C,H,W)."""
+
+    def __init__(self, core: Any, options: dict[str, Any]) -> None:
+        super().__init__()
+        self._core, self._options = core, options
+        for name, tensor, learnt in core.tensors():
+            (self._parameters if learnt else self._buffers)[name] = tensor
+
+    @property
+    def name(self) -> str:
+        """As create_model knows it."""
+        return str(self._core.name)
+
+    @property
+    def num_classes(self) -> int:
+        """Logits of a sample."""
+        return int(self._core.num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits of images."""
+        logits: Tensor = self._core(x)
+        return logits
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the weights as safetensors."""
+        self._core.save(os.fspath(path))
+
+    def __repr__(self) -> str:
+        return f"Model({self.name!r}, {self.num_classes} classes, {self.num_parameters():,} parameters)"
+
+
+def create_model(
+    name: str,
+    *,
+    num_classes: int = 0,
+    in_chans: int = 0,
+    pretrained: str | os.PathLike[str] | None = None,
+    dropout: float | None = None,
+    drop_path: float | None = None,
+    imgsz: int = 0,
+    seed: int = 42,
+) -> Model:
+    """The model of that name: list_models() has them, and so has `neurim models`. 0: as it was published.
+
+    `pretrained`: a file or folder of weights, of which layers for other classes or channels are adapted; nothing is downloaded.
+    Throws UsageError for an unknown name, with the nearest one.
+    """
+    core = _core.create_model(name, num_classes, in_chans, dropout, drop_path, imgsz, seed)
+    if pretrained is not None:
+        core.load(os.fspath(pretrained), True)
+    options = {"num_classes": num_classes, "in_chans": in_chans, "pretrained": pretrained, "seed": seed}
+    return Model(core, options)
+
+
+def list_models(pattern: str = "*") -> list[str]:
+    """The known names that a pattern such as "resnet*" fits."""
+    return fnmatch.filter(_core.model_names(), pattern)
+
+
+class Prediction(list[tuple[str, float]]):
+    """(class, probability) by falling probability; `unreadable` says why an image could not be read."""
+
+    unreadable: str = ""
+
+    @property
+    def top1(self) -> str:
+        """The likeliest class."""
+        return self[0][0]
+
+    @property
+    def label(self) -> str:
+        """The likeliest class."""
+        return self[0][0]
+
+
+class Predictor:
+    """A trained model that answers: of images of any size and kind with all that is done to them."""
+
+    def __init__(self, core: Any, path: str) -> None:
+        self._core, self.path = core, path
+
+    @staticmethod
+    def open(path: str | os.PathLike[str], batch: int = 16) -> Predictor:
+        """Of a run, weights, a folder of timm, a function or an ONNX file."""
+        return Predictor(_core.Classifier.open(os.fspath(path), batch), os.fspath(path))
+
+    @staticmethod
+    def of(core: Any, weights: str | os.PathLike[str], batch: int = 16) -> Predictor:
+        """Of a model of Python with the weights that its training has left."""
+        return Predictor(_core.Classifier.of(core, os.fspath(weights), batch), os.fspath(weights))
+
+    @property
+    def class_names(self) -> list[str]:
+        """In the order of the probabilities."""
+        return list(self._core.class_names)
+
+    def predict(self, source: Any, topk: int | None = None) -> Any:
+        """What images show: a path, an array u8 (H,W[,C]), an image of Pillow, or a list of these; one answer or a list.
+
+        `topk`: how many classes are named; by default all, of a multi-label model those above their thresholds.
+        """
+        many = isinstance(source, (list, tuple)) or getattr(source, "ndim", 0) == 4
+        images = list(source) if many else [source]
+        files = [isinstance(one, (str, os.PathLike)) for one in images]
+        if all(files):
+            said = self._core.predict_files([os.fspath(one) for one in images])
+        elif any(files):
+            raise UsageError("predict: give either paths or arrays")
+        else:
+            said = self._core.predict_pixels([_pixels(one) for one in images])
+        answers = [self._answer(one, topk) for one in said]
+        return answers if many else answers[0]
+
+    def predict_proba(self, source: Any) -> list[list[float]]:
+        """The probability of each class, of a list of images."""
+        images = list(source)
+        files = all(isinstance(one, (str, os.PathLike)) for one in images)
+        said = self._core.predict_files([os.fspath(one) for one in images]) if files else self._core.predict_pixels([_pixels(one) for one in images])
+        return [list(one[1]) for one in said]
+
+    __call__ = predict
+
+    def _answer(self, said: tuple[str, list[float], list[int], bool], topk: int | None) -> Prediction:
+        unreadable, probabilities, classes, _ = said
+        names = self._core.class_names
+        answer = Prediction((names[one], probabilities[one]) for one in classes[:topk])
+        answer.unreadable = unreadable
+        if unreadable and topk is not None:
+            raise _core.DataError(unreadable)
+        return answer
+
+    def __repr__(self) -> str:
+        return f"Predictor({self.path!r}, {len(self._core.class_names)} classes)"
+
+
+def _pixels(image: Any) -> Any:
+    import numpy as np
+
+    return np.ascontiguousarray(np.asarray(image))
+
+
+class Session:
+    """An ONNX model or a function that answers with tensors; inputs and outputs have names."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._core = _core.Session.open(path)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the inputs."""
+        return list(self._core.inputs)
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the outputs."""
+        return list(self._core.outputs)
+
+    def run(self, *inputs: Any) -> list[Tensor]:
+        """The outputs for inputs in the order of `inputs`."""
+        return list(self._core.run([one if isinstance(one, Tensor) else Tensor(one) for one in inputs]))
+
+    __call__ = run
+
+    def __repr__(self) -> str:
+        return f"Session({self.path!r}: {', '.join(self.inputs)} -> {', '.join(self.outputs)})"
+
+
+def load(path: str | os.PathLike[str], *, batch: int = 16) -> Any:
+    """A trained model, a Predictor or a Session: a run, weights, a folder of timm, a function or an ONNX file. Classifiers of images answer by classes.
+
+    ONNX files that say nothing of classes and preprocessing are a Session, which takes and gives tensors.
+    """
+    name = os.fspath(path)
+    try:
+        return Predictor.open(name, batch)
+    except _core.Error:
+        if not name.endswith(".onnx"):
+            raise
+        return Session(name)

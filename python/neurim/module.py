@@ -1,0 +1,475 @@
+"""Modules: what networks are built of. The habits are those of torch.nn."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from itertools import chain
+from math import prod
+from typing import Any, NamedTuple, TypeVar, overload
+
+from . import _core
+from ._core import Tensor, UsageError
+from .tensors import tensor as tensor_of
+
+M = TypeVar("M", bound="Module")
+
+
+class _Learnt:
+    """A learnt tensor of a module, and whether it is trained."""
+
+    def __init__(self, data: Tensor, requires_grad: bool) -> None:
+        self.data = data
+        self.requires_grad = requires_grad
+
+
+def Parameter(data: Tensor, requires_grad: bool = True) -> Any:
+    """Marks a tensor as learnt: `self.weight = nm.Parameter(nm.randn((3, 4)))`, in a module.
+
+    The attribute then reads as the tensor itself. With `requires_grad=False` it is frozen; see Module.requires_grad_.
+    """
+    return _Learnt(data, requires_grad)
+
+
+class LoadResult(NamedTuple):
+    """What Module.load_state_dict has found to differ."""
+
+    missing_keys: list[str]  # of the module, but not of the state
+    unexpected_keys: list[str]  # of the state, but not of the module
+
+
+class Module:
+    """Base class of layers and networks.
+
+    A subclass assigns tensors marked by Parameter, and other modules, to its attributes, and defines `forward` (or
+    `__call__` itself). `super().__init__()` may be called or left out. A plain tensor is an attribute like any other:
+    it is neither saved nor learnt; `register_buffer` makes it saved.
+
+    `training` is True until `eval()` or `train(False)`. Dropout and batch normalization train where it is True and the
+    code runs in a trace for training, such as that of `nm.compile(..., training=True)`; everywhere else they infer. A
+    trace keeps the mode in which it was recorded.
+    """
+
+    training: bool = True
+    _parameters: dict[str, _Learnt]
+    _buffers: dict[str, Tensor]
+    _modules: dict[str, Module]
+    _transient: set[str]  # the names of buffers that are not saved
+
+    def __new__(cls: type[M], *args: Any, **kwargs: Any) -> M:
+        self = super().__new__(cls)
+        self.__dict__.update(_parameters={}, _buffers={}, _modules={}, _transient=set())
+        return self
+
+    def __init__(self) -> None:
+        """Does nothing; __new__ has made all that a module needs."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Computes the outputs. Each subclass has its own."""
+        raise NotImplementedError(f"{type(self).__name__} defines no forward")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls forward."""
+        return self.forward(*args, **kwargs)
+
+    # Attributes
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._parameters:
+            return self._parameters[name].data
+        for entries in (self._buffers, self._modules):
+            if name in entries:
+                return entries[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Registers parameters and modules.
+
+        A tensor assigned to a parameter takes its place, which ties weights: `self.head.weight = self.embed.weight`.
+        One assigned to a buffer is written into it, so that a replayed trace keeps it; one of another shape or dtype
+        takes its place.
+        """
+        if isinstance(value, Tensor) and name in self._parameters:
+            self._parameters[name].data = value
+        elif isinstance(value, Tensor) and name in self._buffers:
+            buffer = self._buffers[name]
+            if buffer.shape == value.shape and buffer.dtype == value.dtype:
+                buffer.assign(value)
+            else:
+                self._buffers[name] = value
+        elif isinstance(value, _Learnt):
+            self._forget(name)
+            self._parameters[name] = value
+        elif isinstance(value, Module):
+            if name not in self._modules:
+                self._forget(name)
+            self._modules[name] = value
+        else:
+            self._forget(name)
+            object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if not self._forget(name):
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+
+    def _forget(self, name: str) -> bool:
+        """Removes whatever has this name; whether there was something."""
+        self._transient.discard(name)
+        holders = [e for e in (self._parameters, self._buffers, self._modules, self.__dict__) if name in e]
+        for entries in holders:
+            del entries[name]
+        return bool(holders)
+
+    def register_parameter(self, name: str, param: Any) -> None:
+        """Assigns the attribute `name`: what Parameter gives, or None."""
+        setattr(self, name, param)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Makes the tensor an attribute that is not learnt, but saved by state_dict unless `persistent` is False."""
+        self._forget(name)
+        if tensor is None:
+            object.__setattr__(self, name, None)
+            return
+        self._buffers[name] = tensor
+        if not persistent:
+            self._transient.add(name)
+
+    def add_module(self, name: str, module: Module) -> None:
+        """Assigns the attribute `name`."""
+        setattr(self, name, module)
+
+    # Visits
+
+    def _walk(self, prefix: str) -> Iterator[tuple[str, Module]]:
+        """This module and all inside, with their paths; one that is shared comes under each of its paths."""
+        yield prefix, self
+        for name, child in self._modules.items():
+            yield from child._walk(_joined(prefix, name))
+
+    def _learnt(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, _Learnt]]:
+        """The parameters with their names; those that share a tensor come once."""
+        seen: set[int] = set()
+        for path, module in self._walk(prefix) if recurse else [(prefix, self)]:
+            for name, parameter in module._parameters.items():
+                if id(parameter.data) not in seen:
+                    seen.add(id(parameter.data))
+                    yield _joined(path, name), parameter
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, *, learnt: bool = False
+    ) -> Iterator[tuple[str, Tensor]]:
+        """The parameters by full names, "layer1.0.weight"; a tied one comes once. `learnt` leaves out frozen ones."""
+        for name, parameter in self._learnt(prefix, recurse):
+            if parameter.requires_grad or not learnt:
+                yield name, parameter.data
+
+    def parameters(self, recurse: bool = True, *, learnt: bool = False) -> Iterator[Tensor]:
+        """The parameters, in the order of named_parameters."""
+        for _, tensor in self.named_parameters(recurse=recurse, learnt=learnt):
+            yield tensor
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """The buffers and their full names; a shared one comes once."""
+        seen: set[int] = set()
+        for path, module in self._walk(prefix) if recurse else [(prefix, self)]:
+            for name, tensor in module._buffers.items():
+                if id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    yield _joined(path, name), tensor
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers, in the order of named_buffers."""
+        for _, tensor in self.named_buffers(recurse=recurse):
+            yield tensor
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules that are attributes of this one, with their names."""
+        yield from self._modules.items()
+
+    def children(self) -> Iterator[Module]:
+        """The modules that are attributes of this one."""
+        yield from self._modules.values()
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """This module and all inside, with their full names; a shared one comes once."""
+        seen: set[int] = set()
+        for path, module in self._walk(prefix):
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield path, module
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all inside."""
+        for _, module in self.named_modules():
+            yield module
+
+    def num_parameters(self, *, learnt: bool = False) -> int:
+        """The number of values in the parameters."""
+        return sum(prod(tensor.shape) for tensor in self.parameters(learnt=learnt))
+
+    # Modes
+
+    def train(self: M, mode: bool = True) -> M:
+        """Sets `training` here and in all modules inside."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self: M) -> M:
+        """train(False)."""
+        return self.train(False)
+
+    def requires_grad_(self: M, requires_grad: bool = True) -> M:
+        """Freezes (False) or unfreezes all parameters; `parameters(learnt=True)` leaves out frozen ones."""
+        for _, parameter in self._learnt():
+            parameter.requires_grad = requires_grad
+        return self
+
+    def fit(self, data: Any, **options: Any) -> Any:
+        """Trains on data of images, with the options of `neurim train`: epochs, batch, lr, opt, mixup, …; a Run.
+
+        `data`: a Data or a path. `callbacks` and `verbose` are options too. Ctrl-C ends it after the step, saved, with KeyboardInterrupt.
+        """
+        from .runs import fit_model
+
+        return fit_model(self, data, options)
+
+    def evaluate(self, data: Any, split: str = "val", **options: Any) -> Any:
+        """The metrics of the present weights on a split of images, which are brought to the input as in training."""
+        from .runs import evaluate_model
+
+        return evaluate_model(self, data, split, options)
+
+    def apply(self: M, fn: Callable[[Module], Any]) -> M:
+        """Calls fn with each module inside, then with this one."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def to(self: M, target: str) -> M:
+        """Moves all tensors to a device, or converts the floating ones to a dtype.
+
+        A conversion makes new tensors: build optimizers after it.
+        """
+        for module in self.modules():
+            for parameter in module._parameters.values():
+                parameter.data = _converted(parameter.data, target)
+            module._buffers.update({name: _converted(tensor, target) for name, tensor in module._buffers.items()})
+        return self
+
+    # States
+
+    def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
+        """The parameters and the buffers by PyTorch's names; a tied parameter comes under each of its names.
+
+        PyTorch's counters num_batches_tracked are left out; its load_state_dict does without them.
+        """
+        state: dict[str, Tensor] = {}
+        for path, module in self._walk(prefix):
+            state.update({_joined(path, name): parameter.data for name, parameter in module._parameters.items()})
+            state.update(
+                {
+                    _joined(path, name): tensor
+                    for name, tensor in module._buffers.items()
+                    if name not in module._transient
+                }
+            )
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> LoadResult:
+        """Writes the values into the module's tensors, converted to their dtypes; optimizers keep these tensors.
+
+        Values are tensors of Neurim or of PyTorch, or NumPy arrays. PyTorch's counters num_batches_tracked are passed
+        over. Raises UsageError, before anything is written, if a shape differs, and unless `strict` is False also if a
+        name is missing or unexpected.
+        """
+        own = self.state_dict()
+        missing = [name for name in own if name not in state_dict]
+        unexpected = [
+            name for name in state_dict if name not in own and name.rpartition(".")[2] != "num_batches_tracked"
+        ]
+        values = {name: tensor_of(state_dict[name]) for name in own if name in state_dict}
+        wrong = [
+            f"{name} is {tuple(value.shape)}, expected {tuple(own[name].shape)}"
+            for name, value in values.items()
+            if tuple(value.shape) != tuple(own[name].shape)
+        ]
+        faults = [("these shapes differ", wrong)]
+        if strict:
+            faults += [("these names are missing", missing), ("these names are unexpected", unexpected)]
+        told = [f"{what}: {', '.join(names)}" for what, names in faults if names]
+        if told:
+            raise UsageError(f"load_state_dict: the state does not fit {type(self).__name__}; {'; '.join(told)}")
+        for name, value in values.items():
+            own[name].assign(value.to(own[name].dtype).to(own[name].device))
+        return LoadResult(missing, unexpected)
+
+    def __deepcopy__(self: M, memo: dict[int, Any]) -> M:
+        """A module with tensors of its own; what was tied stays tied."""
+        plain = (value for module in self.modules() for value in module.__dict__.values() if isinstance(value, Tensor))
+        for tensor in chain(self.parameters(), self.buffers(), plain):
+            if id(tensor) not in memo:
+                memo[id(tensor)] = tensor.clone()
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return twin
+
+    def extra_repr(self) -> str:
+        """What __repr__ prints of the options of a layer."""
+        return ""
+
+    def __repr__(self) -> str:
+        inside = [f"({name}): " + repr(child).replace("\n", "\n  ") for name, child in self._modules.items()]
+        head = f"{type(self).__name__}({self.extra_repr()}"
+        return "\n  ".join([head, *inside]) + "\n)" if inside else head + ")"
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _converted(tensor: Tensor, target: str) -> Tensor:
+    """The tensor on a device or in a dtype; one that is not floating keeps its dtype."""
+    moved: Tensor = tensor.to(target)
+    return moved if moved.dtype == tensor.dtype or _core.is_floating(tensor.dtype) else tensor
+
+
+class Identity(Module):
+    """Gives its input. Arguments of the constructor have no effect."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Takes anything."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The input itself."""
+        return input
+
+
+class _Listed(Module):
+    """Modules named "0", "1", … or by keys, in an order."""
+
+    def _name(self, index: int) -> str:
+        names = list(self._modules)
+        if not -len(names) <= index < len(names):
+            raise IndexError(f"{type(self).__name__} has {len(names)} modules, and no number {index}")
+        return names[index]
+
+    @overload
+    def __getitem__(self: M, index: slice) -> M: ...
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if not isinstance(index, slice):
+            return self._modules[self._name(index)]
+        part = type(self).__new__(type(self))
+        part._modules.update(list(self._modules.items())[index])
+        return part
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        self._modules[self._name(index)] = module
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._modules.values())
+
+    def append(self: M, module: Module) -> M:
+        """Adds a module at the end."""
+        self._modules[str(len(self._modules))] = module
+        return self
+
+    def extend(self: M, modules: Iterable[Module]) -> M:
+        """Adds modules at the end."""
+        for module in modules:
+            self._modules[str(len(self._modules))] = module
+        return self
+
+
+class Sequential(_Listed):
+    """Modules that are called one after the other, each with what the one before gives.
+
+    Takes them as arguments, or as one dictionary with their names.
+    """
+
+    def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
+        """Takes modules, or one dictionary of them."""
+        for module in modules:
+            if isinstance(module, Module):
+                self.append(module)
+            else:
+                self._modules.update(module)
+
+    def forward(self, input: Any) -> Any:
+        """What the last module gives."""
+        for module in self:
+            input = module(input)
+        return input
+
+
+class ModuleList(_Listed):
+    """A list of modules, named "0", "1", …; it has no forward."""
+
+    def __init__(self, modules: Iterable[Module] = ()) -> None:
+        """Takes the modules in order."""
+        self.extend(modules)
+
+
+class ParameterList(Module):
+    """A list of learnt tensors, named "0", "1", …; it has no forward."""
+
+    def __init__(self, tensors: Iterable[Any] = ()) -> None:
+        """Takes tensors, or what Parameter gives."""
+        for tensor in tensors:
+            self.append(tensor)
+
+    def append(self: M, tensor: Any) -> M:
+        """Adds a tensor at the end."""
+        setattr(self, str(len(self)), Parameter(tensor) if isinstance(tensor, Tensor) else tensor)
+        return self
+
+    def __getitem__(self, index: int) -> Tensor:
+        return list(self)[index]
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (parameter.data for parameter in self._parameters.values())
+
+
+class ModuleDict(Module):
+    """Modules by name; it has no forward."""
+
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
+        """Takes a dictionary, or pairs of a name and a module."""
+        self._modules.update(modules)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._modules[name]
+
+    def __setitem__(self, name: str, module: Module) -> None:
+        self._modules[name] = module
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._modules
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def keys(self) -> KeysView[str]:
+        """The names."""
+        return self._modules.keys()
+
+    def values(self) -> ValuesView[Module]:
+        """The modules."""
+        return self._modules.values()
+
+    def items(self) -> ItemsView[str, Module]:
+        """The names with the modules."""
+        return self._modules.items()

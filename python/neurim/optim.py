@@ -1,0 +1,159 @@
+"""Optimizers and schedules.
+
+>>> import neurim as nm
+>>> net = nm.nn.Linear(2, 1)
+>>> opt = nm.optim.SGD(net.parameters(), lr=0.1)
+>>> step = nm.compile(lambda x, y: opt.minimize(nm.nn.functional.mse_loss(net(x), y)), training=True)
+>>> x, y = nm.ones((4, 2)), nm.zeros((4, 1))
+>>> first = step(x, y).item()
+>>> step(x, y).item() < first
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import _core
+from ._core import Tensor
+
+
+class Optimizer:
+    """What all optimizers have. `params`: tensors, as `module.parameters()` gives them, (name, tensor) pairs or a Module."""
+
+    def __init__(self, params: Any, kind: Any, *config: Any, clip_norm: float | None = None, clip_value: float | None = None) -> None:
+        named = _named(params)
+        if not named:
+            raise _core.UsageError("optimizer: there are no parameters to step")
+        self._core = kind(named, *config)
+        if clip_norm is not None:
+            self._core.clip_norm(clip_norm)
+        if clip_value is not None:
+            self._core.clip_value(clip_value)
+
+    def minimize(self, loss: Tensor, samples: float = 1) -> Tensor:
+        """Records the gradients of `loss`, a scalar, and a step, in a function that `compile` traces with training=True.
+
+        `samples`: how many the loss is the mean of. Gives the loss back.
+        """
+        if not _core.tracing():
+            raise _core.UsageError("minimize: is for functions that are compiled: step = nm.compile(function, training=True)")
+        self._core.minimize(loss, samples)
+        return loss
+
+    def step(self, gradients: Iterable[Tensor]) -> None:
+        """Moves all weights by one step; one gradient for each parameter, in their order, as value_and_grad gives them."""
+        self._core.step(list(gradients))
+
+    update = step
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the next step; setting it needs no new trace."""
+        return float(self._core.lr)
+
+    @lr.setter
+    def lr(self, lr: float) -> None:
+        self._core.lr = lr
+
+    @property
+    def steps(self) -> int:
+        """How many steps were done."""
+        return int(self._core.steps)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Learning rate, number of steps and the state of each weight, by names; copies."""
+        return {name: tensor.clone() for name, tensor in self._core.state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes back what state_dict gave."""
+        own = dict(self._core.state())
+        if missing := own.keys() - state.keys():
+            raise _core.UsageError(f"load_state_dict: the state lacks {', '.join(sorted(missing))}")
+        for name, tensor in own.items():
+            tensor.assign(Tensor(state[name]))
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Does nothing: gradients are values, and nothing adds them up."""
+
+
+def _named(params: Any) -> list[tuple[str, Tensor]]:
+    if hasattr(params, "named_parameters"):
+        return [(name, tensor) for name, tensor in params.named_parameters(learnt=True)]
+    named = []
+    for i, one in enumerate(params):
+        named.append((one.name or f"parameter{i}", one) if isinstance(one, Tensor) else (str(one[0]), one[1]))
+    return named
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent with torch.optim.SGD's numerics and defaults."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        decay_1d: bool = True,
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
+    ) -> None:
+        config = (lr, momentum, dampening, weight_decay, nesterov, decay_1d)
+        super().__init__(params, _core.SGD, *config, clip_norm=clip_norm, clip_value=clip_value)
+
+
+class Adam(Optimizer):
+    """Adam with torch.optim.Adam's numerics and defaults (Kingma and Ba, ICLR'15)."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        *,
+        decay_1d: bool = True,
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
+    ) -> None:
+        super().__init__(params, _core.Adam, lr, *betas, eps, weight_decay, decay_1d, clip_norm=clip_norm, clip_value=clip_value)
+
+
+class AdamW(Optimizer):
+    """AdamW with torch.optim.AdamW's numerics and defaults (Loshchilov and Hutter, ICLR'19)."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+        *,
+        decay_1d: bool = True,
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
+    ) -> None:
+        super().__init__(params, _core.AdamW, lr, *betas, eps, weight_decay, decay_1d, clip_norm=clip_norm, clip_value=clip_value)
+
+
+def cosine_lr(lr: float, at: float, total: float, min_lr: float = 0) -> float:
+    """Half a cosine from lr at 0 to min_lr at `total`, and min_lr after that (Loshchilov and Hutter, arXiv 1608.03983)."""
+    return min_lr + (lr - min_lr) * (1 + math.cos(math.pi * min(at / total, 1))) / 2
+
+
+def step_lr(lr: float, at: float, every: float, gamma: float = 0.1) -> float:
+    """lr * gamma^floor(at / every)."""
+    return float(lr * gamma ** math.floor(at / every))
+
+
+def warmup_lr(lr: float, at: float, warmup: float, start: float = 0) -> float:
+    """The straight line from `start` at 0 to lr at `warmup`, and lr after that."""
+    return lr if at >= warmup else start + (lr - start) * at / warmup

@@ -1,0 +1,255 @@
+"""Tensors: NumPy's and PyTorch's meanings of operators, indices and reductions, memory that is shared, traced functions and gradients."""
+import gc
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import numpy as np
+
+import neurim as nm
+from neurim import _core
+
+
+class Tensors(unittest.TestCase):
+    def near(self, own, other, tolerance=1e-6):
+        np.testing.assert_allclose(own.numpy() if isinstance(own, nm.Tensor) else own, other, rtol=tolerance, atol=tolerance)
+
+    def test_made_of_numbers_lists_and_arrays(self):
+        for data, dtype, shape in ((1, "i64", ()), (1.5, "f32", ()), (True, "bool", ()), ([1, 2], "i64", (2,)), ([1, 2.0], "f32", (2,)),
+                                   ([[True], [False]], "bool", (2, 1)), ([], "f32", (0,)), ([[1, 2], [3, 4]], "i64", (2, 2))):
+            made = nm.tensor(data)
+            self.assertEqual((made.dtype, made.shape, made.tolist()), (dtype, shape, data))
+        for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"):
+            array = np.arange(6).reshape(2, 3).astype(name)
+            np.testing.assert_array_equal(nm.Tensor(array).numpy(), array)
+            self.assertEqual(nm.Tensor(array).numpy().dtype, array.dtype)
+        np.testing.assert_array_equal(nm.Tensor(np.arange(12).reshape(3, 4).T).numpy(), np.arange(12).reshape(3, 4).T)
+        self.assertEqual(nm.Tensor([nm.tensor(1.0), nm.tensor(2.0)]).tolist(), [1, 2])
+
+    def test_what_is_no_tensor_is_said(self):
+        for data, words in (([[1], [1, 2]], "unequal"), ("text", "str"), (["a"], "'a'"), (np.array(["a"]), "no numbers"), (None, "NoneType")):
+            with self.assertRaisesRegex(nm.UsageError, words):
+                nm.Tensor(data)
+        with self.assertRaisesRegex(nm.UsageError, "no bfloat16"):
+            nm.ones(2, dtype="bf16").numpy()
+        with self.assertRaisesRegex(nm.UsageError, "3 elements"):
+            nm.ones(3).item()
+        with self.assertRaisesRegex(ValueError, "add"):  # a UsageError is one
+            nm.ones(2) + nm.ones(3)
+
+    def test_operators_are_numpys(self):
+        a, b = np.float32([[1, -2, 3.5], [4, 5, -6]]), np.float32([[2, 3, -4]])
+        x, y = nm.tensor(a), nm.tensor(b)
+        for own, other in ((x + y, a + b), (x - y, a - b), (x * y, a * b), (x / y, a / b), (x // y, a // b), (x % y, a % b), (x**2, a**2), (2 - x, 2 - a),
+                           (1 / x, 1 / a), (2 * x + 1, 2 * a + 1), (-x, -a), (abs(x), abs(a)), (x @ y.T, a @ b.T), (x > y, a > b), (x == 4, a == 4), (2**y, 2**b),
+                           (~(x > y), ~(a > b)), ((x > 0) & (x < 4), (a > 0) & (a < 4)), (nm.where(x > 0, x, 0), np.where(a > 0, a, 0)),
+                           (nm.maximum(x, 1), np.maximum(a, 1)), (x.clamp(-1, 2), a.clip(-1, 2))):
+            self.near(own, other)
+        whole = nm.tensor([7, -7])
+        self.assertEqual(((whole // 2).tolist(), (whole % 3).tolist(), (whole / 2).tolist(), (whole * 0.5).dtype), ([3, -4], [1, 2], [3.5, -3.5], "f32"))
+        large = nm.tensor([2**62 + 1, -(2**62) - 1])
+        self.assertEqual(((large // 3).tolist(), (large % 3).tolist(), (nm.tensor([3]) ** 39).tolist()), ([(2**62 + 1) // 3, (-(2**62) - 1) // 3], [2, 1], [3**39]))
+        self.assertEqual((nm.ones(2, dtype="f16") + nm.ones(2, dtype="f64")).dtype, "f64")
+        self.assertEqual((nm.tensor([1]) + nm.tensor([1.0])).dtype, "f32")
+
+    def test_indices_are_numpys(self):
+        a = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+        x = nm.tensor(a)
+        for key in (0, -1, slice(1, None), (slice(None), 2), (..., -1), (None, 1), (slice(None, None, 2), slice(None, None, -1)), (0, 1, 2), (slice(5, 2),),
+                    (1, slice(-3, -1)), ([2, 0],), (slice(None), [1, -1]), (Ellipsis, slice(4, None, -2)), np.array([True, False, True])):
+            np.testing.assert_array_equal(x[key].numpy(), a[key], err_msg=str(key))
+        self.assertEqual(len(list(x)), 3)
+        with self.assertRaisesRegex(IndexError, "index 3 is out of range"):
+            x[3]
+        with self.assertRaises(IndexError):
+            x[0, 0, 0, 0]
+
+    def test_reductions_and_shapes_are_numpys(self):
+        a = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
+        x = nm.tensor(a)
+        for dim in (None, 0, -1, (0, 2)):
+            for keep in (False, True):
+                for name, other in (("sum", np.sum), ("mean", np.mean), ("max", np.max), ("min", np.min)):
+                    self.near(getattr(x, name)(dim, keep), other(a, axis=dim, keepdims=keep), 1e-5)
+                self.near(x.var(dim, keepdim=keep), np.var(a, axis=dim, ddof=1, keepdims=keep), 1e-5)
+        self.assertEqual(x.argmax().item(), int(a.argmax()))
+        np.testing.assert_array_equal(x.argmin(1).numpy(), a.argmin(1))
+        self.assertEqual((x.view(-1, 5).shape, x.flatten(1).shape, x.T.shape, x.unsqueeze(-1).shape, x[:1].squeeze(0).shape, x.permute(2, 0, 1).shape),
+                         ((12, 5), (3, 20), (5, 4, 3), (3, 4, 5, 1), (4, 5), (5, 3, 4)))
+        np.testing.assert_array_equal(nm.cat([x, x], 1).numpy(), np.concatenate([a, a], 1))
+        np.testing.assert_array_equal(nm.stack([x, x], -1).numpy(), np.stack([a, a], -1))
+        np.testing.assert_array_equal(nm.cat(x.split([1, 3], 1), 1).numpy(), a)
+        index = np.random.default_rng(1).integers(0, 4, (3, 2, 5))
+        np.testing.assert_array_equal(x.gather(1, nm.tensor(index)).numpy(), np.take_along_axis(a, index, 1))
+        np.testing.assert_array_equal(nm.arange(1, 7, 2).numpy(), np.arange(1, 7, 2))
+        with self.assertRaisesRegex(nm.UsageError, "does not fit"):
+            x.reshape(7, -1)
+
+    def test_memory_is_shared_both_ways(self):
+        for source in (np.arange(64, dtype=np.float32), np.arange(16, dtype=np.int64).reshape(4, 4)):
+            own = nm.from_dlpack(source)
+            self.assertEqual(own.data_ptr(), source.ctypes.data)
+            self.assertEqual(np.from_dlpack(own).ctypes.data, source.ctypes.data)
+            self.assertEqual(own.numpy().ctypes.data, source.ctypes.data)
+        x = nm.arange(100).float()
+        view = x.numpy()
+        del x
+        gc.collect()
+        filler = [nm.rand(100) for _ in range(50)]
+        np.testing.assert_array_equal(view, np.arange(100))
+        del filler
+        kept = nm.from_dlpack(np.full(1000, 7.0))
+        gc.collect()
+        self.assertEqual(kept.sum().item(), 7000)
+        with self.assertRaisesRegex(nm.UsageError, "not known"):
+            nm.from_dlpack(np.zeros(2, np.complex64))
+
+    def test_torch_shares_memory(self):
+        torch = __import__("torch")
+        theirs = torch.arange(32).float()
+        own = nm.from_dlpack(theirs)
+        self.assertEqual(own.data_ptr(), theirs.data_ptr())
+        self.assertEqual(torch.from_dlpack(own).data_ptr(), theirs.data_ptr())
+        half = torch.ones(3, dtype=torch.bfloat16)
+        self.assertEqual((nm.Tensor(half).dtype, torch.from_dlpack(nm.Tensor(half)).dtype), ("bf16", torch.bfloat16))
+
+    def test_compiled_functions(self):
+        traces = []
+
+        @nm.compile
+        def function(x, scale, more):
+            traces.append(1)
+            return {"sum": (x * scale + more["a"]).sum(), "list": [x, more["a"]]}
+
+        x = nm.ones(3)
+        for _ in range(3):
+            out = function(x, 2, {"a": x})
+        self.assertEqual((out["sum"].item(), out["list"][1].tolist(), len(traces)), (9, [1, 1, 1], 1))
+        function(x, 3, {"a": x})
+        function(nm.ones(4), 3, {"a": nm.ones(4)})
+        self.assertEqual(len(traces), 3)
+        with self.assertRaisesRegex(nm.UsageError, "hashable"):
+            function(x, {1}, {"a": x})
+        with self.assertRaisesRegex(nm.UsageError, "may not branch"):
+            nm.compile(lambda x: x if x.sum() > 0 else -x)(x)
+        with self.assertRaisesRegex(KeyError, "gone"):
+            nm.compile(lambda x: {}["gone"])(x)
+        state = nm.zeros(3)
+        count = nm.compile(lambda: state.assign(state + 1) or state.sum())
+        count(), count()
+        self.assertEqual(state.tolist(), [2, 2, 2])
+
+    def test_gradients(self):
+        x, w = nm.tensor([[1.0, 2.0]]), nm.tensor([[3.0], [4.0]])
+        value, (gx, gw) = nm.value_and_grad(lambda x, w: (x @ w).sum() ** 2, argnums=(0, 1))(x, w)
+        self.assertEqual((value.item(), gx.tolist(), gw.tolist()), (121, [[66, 88]], [[22], [44]]))
+        self.assertEqual(nm.grad(lambda x: (w.sum() * x).sum(), w)(x).tolist(), [[3], [3]])
+        self.assertEqual(nm.grad(lambda x: (x * 0 + w).sum(), argnums=0)(nm.ones(2, 1)).tolist(), [[0], [0]])
+        with self.assertRaisesRegex(nm.UsageError, "scalar"):
+            nm.grad(lambda x: x)(x)
+        with self.assertRaises(nm.UsageError):
+            _core.gradients([x], [x])
+
+    def test_random_draws(self):
+        nm.seed(5)
+        first = nm.rand(1000)
+        self.assertNotEqual(first.tolist(), nm.rand(1000).tolist())
+        nm.seed(5)
+        self.assertEqual(first.tolist(), nm.rand(1000).tolist())
+        self.assertTrue(0 <= first.min().item() and first.max().item() < 1)
+        normal = nm.randn(20000)
+        self.assertTrue(abs(normal.mean().item()) < 0.05 and abs(normal.std().item() - 1) < 0.05)
+        draw = nm.compile(lambda: nm.rand(4), seed=1)
+        self.assertNotEqual(draw().tolist(), draw().tolist())
+
+    def test_other_threads_run_meanwhile(self):
+        work = nm.compile(lambda x: (x @ x @ x @ x).sum())
+        x = nm.rand(1500, 1500)
+        work(x)
+        ticks, done = [], threading.Event()
+
+        def tick():
+            while not done.is_set():
+                ticks.append(time.perf_counter())
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=tick)
+        thread.start()
+        begin = time.perf_counter()
+        work(x)
+        end = time.perf_counter()
+        done.set()
+        thread.join()
+        self.assertGreater(sum(begin < at < end for at in ticks), 3)
+
+    def test_every_op_with_samples_runs(self):
+        """Eagerly and traced, with the inputs of the table of ops: the same results."""
+        rng = np.random.default_rng(0)
+        names = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32,
+                 "u64": np.uint64, "bool": np.bool_}
+        run = 0
+        for name in _core.op_names():
+            for attributes, inputs in _core.op_samples(name):
+                if any(dtype not in names for dtype, *_ in inputs) or "group" in attributes or name in ("all_reduce_begin", "all_reduce_end"):
+                    continue
+                arrays = []
+                for dtype, shape, low, high, distinct in inputs:
+                    drawn = rng.uniform(low, high, shape)
+                    if distinct:
+                        drawn = rng.permutation(np.linspace(low, high, max(int(np.prod(shape)), 1), endpoint=False)[: int(np.prod(shape))]).reshape(shape)
+                    arrays.append(np.floor(drawn).astype(names[dtype]) if dtype[0] in "iu" else (drawn > 0) if dtype == "bool" else drawn.astype(names[dtype]))
+                tensors = [nm.Tensor(array) for array in arrays]
+                # Memory that is aligned to 16 bytes alone, as NumPy's may be.
+                shared = []
+                for array in arrays:
+                    room = np.empty(array.nbytes + 128, np.uint8)
+                    at = (16 - room.ctypes.data) % 64
+                    place = room[at : at + array.nbytes].view(array.dtype).reshape(array.shape)
+                    place[...] = array
+                    shared.append(nm.from_dlpack(place))
+                with self.subTest(name, attributes=attributes):
+                    eager = _core.call(name, tensors, attributes)
+                    again = _core.call(name, shared, attributes)
+                    planned = nm.compile(lambda *x, name=name, attributes=attributes: _core.call(name, list(x), attributes), training=True)(*shared)
+                    for one, other, third in zip(eager, again, planned, strict=True):
+                        scale = max(1.0, float(np.abs(one.double().numpy()).max(initial=0)))
+                        np.testing.assert_array_equal(one.double().numpy(), other.double().numpy())
+                        np.testing.assert_allclose(third.double().numpy(), one.double().numpy(), rtol=1e-4, atol=2e-4 * scale, equal_nan=True)
+                    run += 1
+        self.assertGreater(run, 300)
+
+
+class Importing(unittest.TestCase):
+    def test_it_is_fast_and_imports_neither_numpy_nor_torch(self):
+        program = "import sys, neurim; print([name for name in ('numpy', 'torch', 'sklearn', 'pandas') if name in sys.modules])"
+        self.assertEqual(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip(), "[]")
+
+    def test_every_public_name_is_documented(self):
+        import importlib
+        import inspect
+
+        for module in ("", ".data", ".nn", ".functional", ".optim", ".losses", ".init", ".ml", ".sklearn", ".models", ".runs", ".callbacks", ".arrays", ".ops", ".transforms"):
+            own = importlib.import_module("neurim" + module)
+            self.assertTrue(own.__doc__, own)
+            for name in dir(own):
+                if name.startswith("_") or inspect.ismodule(getattr(own, name)) or not str(getattr(getattr(own, name), "__module__", "")).startswith("neurim"):
+                    continue
+                with self.subTest(module, name=name):
+                    self.assertTrue(getattr(own, name).__doc__ or name == "Tensor")
+
+    def test_docstrings_run(self):
+        import doctest
+        import importlib
+
+        tried = 0
+        for module in ("", ".data", ".nn", ".functional", ".optim", ".ml", ".sklearn", ".models", ".runs", ".arrays", ".transforms", ".module", ".tensors"):
+            result = doctest.testmod(importlib.import_module("neurim" + module))
+            self.assertEqual(result.failed, 0, module)
+            tried += result.attempted
+        self.assertGreater(tried, 10)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,205 @@
+"""Training from Python: models by name and classes of one's own, data on disk and in memory, what runs leave, Ctrl-C and resuming."""
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+import neurim as nm
+from neurim import nn
+
+
+def squares(count, size=12, seed=0):
+    """Images that are dark, or have a bright square."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(count) % 2
+    images = rng.integers(0, 60, (count, size, size, 3), np.uint8)
+    images[labels == 1, 3:9, 3:9] = 220
+    return images, labels
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.drop = nn.Dropout(0.1)
+        self.fc = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.fc(self.drop(nn.functional.relu(self.norm(self.conv(x))).mean((2, 3))))
+
+
+def weights_of(run, file="last"):
+    content = Path(run.path, "weights", f"{file}.safetensors").read_bytes()
+    return content[8 + int.from_bytes(content[:8], "little") :]
+
+
+class Training(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.how = {"project": self.folder, "verbose": False}
+
+    def test_a_class_of_ones_own(self):
+        images, labels = squares(200)
+        data = nm.data.arrays(images, labels, class_names=["dark", "bright"], test=squares(20, seed=1))
+        self.assertEqual((data.classes, data.size("train"), data.size("val"), data.size("test")), (2, 180, 20, 20))
+        seen = []
+
+        class See(nm.Callback):
+            def on_epoch_end(self, epoch, metrics):
+                seen.append((epoch, metrics["top1"]))
+
+            def on_train_end(self, run):
+                seen.append(run.path)
+
+        net = Net()
+        run = net.fit(data, epochs=6, batch=20, lr=0.02, callbacks=[See()], **self.how)
+        self.assertEqual([one[0] for one in seen[:-1]], list(range(1, 7)))
+        self.assertEqual(seen[-1], run.path)
+        self.assertEqual(run.top1, 1)
+        self.assertEqual((run.evaluate("test").top1, net.evaluate(data, "test").top1), (1, 1))
+        self.assertEqual([run.predict(images[i], topk=1)[0][0] for i in (0, 1)], ["dark", "bright"])
+        self.assertEqual([one.top1 for one in run.predict([images[2], images[3]])], ["dark", "bright"])
+        art = run.export("onnx")
+        self.assertEqual(nm.load(art.path).predict(images[1]).label, "bright")
+        said = nm.load(art.path).predict_proba(images[:5])
+        self.assertAlmostEqual(sum(said[0]), 1, 5)
+        self.assertEqual(len(run.history), 6)
+        self.assertIn("<table>", run._repr_html_())
+        more = run.resume(epochs=8, verbose=False)
+        self.assertEqual(len(more.history), 8)
+
+    def test_a_model_by_name_does_what_the_command_does(self):
+        from PIL import Image
+
+        for i, (image, label) in enumerate(zip(*squares(60, 32), strict=True)):
+            place = self.folder / "photos" / ("dark", "bright")[label] / f"{i}.png"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(place)
+        options = {"imgsz": 32, "epochs": 2, "batch": 10, "deterministic": True, "seed": 3, "project": self.folder}
+        data = nm.data.open(self.folder / "photos")
+        own = nm.create_model("resnet20", num_classes=2, seed=3).fit(data, name="own", verbose=False, **options)
+        [summary] = [one for one in nm.command("train", data=self.folder / "photos", model="resnet20", name="command", **options) if one["event"] == "summary"]
+        command = nm.Run(summary["run"])
+        self.assertEqual(weights_of(own), weights_of(command))
+        self.assertEqual(own.evaluate().top1, summary["top1"])
+        self.assertEqual(nm.train(data=self.folder / "photos", model="resnet20", name="third", verbose=False, **options).top1, own.top1)
+        art = own.export("onnx")
+        self.assertEqual(art.parity["top1_agreement"], 1)
+        self.assertEqual(nm.load(art.path).predict(self.folder / "photos" / "bright" / "1.png", topk=1)[0][0],
+                         own.predict(self.folder / "photos" / "bright" / "1.png")[0][0])
+        self.assertEqual(nm.load(own.path).class_names, ["bright", "dark"])
+        broken = self.folder / "broken.png"
+        broken.write_bytes(b"no image")
+        with self.assertRaisesRegex(nm.DataError, "broken.png"):
+            own.predict(broken, topk=1)
+
+    def test_data_sets_of_python_and_loaders(self):
+        images, labels = squares(40)
+
+        class Pairs:
+            def __len__(self):
+                return 40
+
+            def __getitem__(self, i):
+                if i >= 40:
+                    raise IndexError(i)
+                return images[i], int(labels[i])
+
+        data = nm.data.samples(Pairs(), val_split=0.25, imgsz=12)
+        self.assertEqual((data.classes, len(data), data.size("val")), (2, 30, 10))
+        loader = data.loader(8)
+        self.assertEqual(len(loader), 4)
+        batches = list(loader)
+        self.assertEqual([x.shape for x, _ in batches], [(8, 3, 12, 12)] * 3 + [(6, 3, 12, 12)])
+        x, y = next(iter(data.loader(30, shuffle=False)))
+        place = {data.label(i): i for i in range(2)}
+        for label, i in place.items():
+            self.assertEqual(y[i].item(), label)
+        self.assertGreater(x[place[1], :, 4:8, 4:8].mean().item(), 0.8)
+        first = [y.tolist() for _, y in loader]
+        self.assertNotEqual(first, [y.tolist() for _, y in loader])
+        self.assertEqual(Net().fit(data, epochs=6, batch=10, lr=0.02, **self.how).top1, 1)
+
+        class Broken(Pairs):
+            def __getitem__(self, i):
+                if i == 7:
+                    raise OSError("sample 7 is gone")
+                return super().__getitem__(i)
+
+        broken = nm.data.samples([(image, label) for image, label in Pairs()], val_split=0.25, imgsz=12)
+        self.assertEqual(len(broken), 30)
+        with self.assertRaisesRegex(OSError, "gone"):
+            nm.data.samples(Broken())
+
+    def test_a_loop_of_ones_own(self):
+        images, labels = squares(120)
+        data = nm.data.arrays(images, labels)
+        nm.seed(0)
+        net = Net()
+        opt = nm.optim.AdamW(net.parameters(), lr=0.01)
+        step = nm.compile(lambda x, y: opt.minimize(nn.functional.cross_entropy(net(x), y)), training=True)
+        losses = [step(x, y).item() for _ in range(8) for x, y in data.loader(30)]
+        self.assertLess(losses[-1], losses[0] / 2)
+        state, other = opt.state_dict(), nm.optim.AdamW(Net().parameters(), lr=0.5)
+        other.load_state_dict(state)
+        self.assertEqual((other.lr, other.steps), (opt.lr, len(losses)))
+        with self.assertRaisesRegex(nm.UsageError, "compiled"):
+            opt.minimize(nm.tensor(1.0))
+
+    def test_errors_say_what_helps(self):
+        images, labels = squares(20)
+        data = nm.data.arrays(images, labels)
+        for call, words in ((lambda: nm.create_model("resnet19"), "did you mean 'resnet18'"), (lambda: nm.data.open("/nowhere"), "no such folder"),
+                            (lambda: Net().fit(data, epoch=1, **self.how), "epochs"), (lambda: nm.load("/nowhere.onnx"), "nowhere"),
+                            (lambda: nm.data.arrays(images, labels[:5]), "20 images and 5 labels"), (lambda: nm.data.arrays(images / 255.0, labels), "uint8"),
+                            (lambda: nm.data.arrays(images, labels, class_names=["one"]), "none of the 1"), (lambda: nm.command("vall"), "val")):
+            with self.assertRaisesRegex(nm.Error, words):
+                call()
+
+    def test_ctrl_c_ends_it_and_it_resumes_exactly(self):
+        program = """
+import sys
+import neurim as nm
+sys.path.insert(0, {tests!r})
+from training_test import Net, squares
+nm.seed(1)
+run = Net().fit(nm.data.arrays(*squares(2000, 24)), epochs=12, batch=10, deterministic=True, project={folder!r}, name=sys.argv[1])
+print("done", run.path)
+"""
+        program = program.format(tests=str(Path(__file__).parent), folder=str(self.folder))
+
+        def begin(name):
+            return subprocess.Popen([sys.executable, "-c", program, name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        whole = begin("whole")
+        stopped = begin("stopped")
+        for line in stopped.stdout:
+            if " 1/12" in line:
+                break
+        time.sleep(0.3)
+        stopped.send_signal(signal.SIGINT)
+        begun = time.monotonic()
+        _, said = stopped.communicate(timeout=60)
+        self.assertLess(time.monotonic() - begun, 10)
+        self.assertIn("KeyboardInterrupt", said)
+        self.assertEqual(whole.wait(120), 0, whole.stderr.read())
+        whole.stdout.close(), whole.stderr.close()
+        progress = json.loads((self.folder / "stopped" / "metrics.jsonl").read_text().splitlines()[-1])["epoch"]
+        self.assertLess(progress, 12)
+        resume = f"nm.resume({str(self.folder / 'stopped')!r}, model=Net(), data=nm.data.arrays(*squares(2000, 24)), verbose=False)"
+        lines = program.split("nm.seed(1)")[0] + resume
+        subprocess.run([sys.executable, "-c", lines], check=True)
+        self.assertEqual(weights_of(nm.Run(self.folder / "stopped")), weights_of(nm.Run(self.folder / "whole")))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
