@@ -5,7 +5,7 @@ if(NEURIM_WHEEL)
   set(python ${Python_EXECUTABLE})
 else()
   set(python ${PROJECT_SOURCE_DIR}/.venv/bin/python)
-  if(NOT EXISTS ${python})
+  if(NOT EXISTS ${python} OR CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # the interpreter has no sanitizer
     return()
   endif()
 endif()
@@ -27,7 +27,8 @@ set_target_properties(neurim_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_
 
 if(NEURIM_WHEEL)
   # Where pip puts oneDNN's wheel: lib beside the packages of this or any Python, in virtual, user and system installs.
-  set_target_properties(neurim PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../../..")
+  get_target_property(soversion neurim SOVERSION)
+  set_target_properties(neurim PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../../.." VERSION ${soversion})  # one file: wheels have no links
   foreach(minor RANGE ${Python_VERSION_MINOR} 16)
     foreach(packages site-packages dist-packages)
       list(APPEND places "$ORIGIN/../lib/python3.${minor}/${packages}/neurim")

@@ -10,8 +10,9 @@ class PythonCompiled {
  public:
   PythonCompiled(nb::object function, bool training, bool deterministic, const std::string& precision,
                  const std::string& device, const Tensor& random)
-      : compiled_(
-            [function = held(std::move(function))](const Tensors& in) {
+      : function_(held(std::move(function))),
+        compiled_(
+            [function = function_](const Tensors& in) {
               const nb::gil_scoped_acquire lock;
               return nb::cast<Tensors>((*function)(in));
             },
@@ -27,14 +28,30 @@ class PythonCompiled {
   }
   std::size_t size() const { return compiled_.size(); }
 
+  // What the function refers to may refer to this: the collector sees it, and may let go of it.
+  static int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<PythonCompiled>(self)->function_->ptr());
+    return 0;
+  }
+  static int clear(PyObject* self) {
+    *nb::inst_ptr<PythonCompiled>(self)->function_ = nb::none();
+    return 0;
+  }
+
  private:
+  std::shared_ptr<nb::object> function_;
   Compiled compiled_;
 };
+
+PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&PythonCompiled::traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(&PythonCompiled::clear)},
+                       {0, nullptr}};
 
 }  // namespace
 
 void bind_plans(nb::module_& module) {
-  nb::class_<PythonCompiled>(module, "Compiled")
+  nb::class_<PythonCompiled>(module, "Compiled", nb::type_slots(slots))
       .def(nb::init<nb::object, bool, bool, const std::string&, const std::string&, const Tensor&>())
       .def("__call__", &PythonCompiled::operator())
       .def_prop_ro("size", &PythonCompiled::size);

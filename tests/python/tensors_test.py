@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 import unittest
+import weakref
 
 import numpy as np
 
@@ -140,6 +141,19 @@ class Tensors(unittest.TestCase):
         count = nm.compile(lambda: state.assign(state + 1) or state.sum())
         count(), count()
         self.assertEqual(state.tolist(), [2, 2, 2])
+
+    def test_what_is_compiled_is_let_go(self):
+        class Holder:
+            pass
+
+        holder = Holder()
+        holder.weight = nm.ones(4)
+        holder.step = nm.compile(lambda x: x * holder.weight)
+        holder.step(nm.ones(4))
+        gone = weakref.ref(holder)
+        del holder
+        gc.collect()
+        self.assertIsNone(gone())
 
     def test_gradients(self):
         x, w = nm.tensor([[1.0, 2.0]]), nm.tensor([[3.0], [4.0]])
