@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cctype>
 #include <fstream>
@@ -131,7 +132,7 @@ Machine this_machine() {
 
 namespace {
 
-double peak_before_watches = 0;  // MiB
+std::atomic<double> peak_before_watches = 0;  // MiB
 
 double peak_so_far() {
   rusage usage{};
@@ -141,7 +142,7 @@ double peak_so_far() {
 
 }  // namespace
 
-double peak_rss_mib() { return std::max(peak_before_watches, peak_so_far()); }
+double peak_rss_mib() { return std::max(peak_before_watches.load(), peak_so_far()); }
 
 PeakWatch::PeakWatch() {
   peak_before_watches = peak_rss_mib();

@@ -18,7 +18,11 @@ struct PythonNet {
   }
   Tensor operator()(const Tensor& x) const {
     const nb::gil_scoped_acquire lock;
-    return nb::cast<Tensor>((*call)(x));
+    Tensor logits;
+    const nb::object said = (*call)(x);
+    require(nb::try_cast(said, logits), "a network has to return a tensor, the logits of each class; forward returned ",
+            nb::cast<std::string>(said.type().attr("__name__")));
+    return logits;
   }
 };
 

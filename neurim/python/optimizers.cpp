@@ -1,4 +1,6 @@
 // Optimizers over tensors that Python names.
+#include <algorithm>
+
 #include "neurim/python/bindings.h"
 
 namespace neurim::python {
@@ -9,10 +11,7 @@ using Named = std::vector<std::pair<std::string, Tensor>>;
 
 Parameters parameters_of(const Named& named) {
   Parameters all;
-  for (const auto& [name, tensor] : named) {
-    if (tensor.name().empty()) tensor.set_name(name);
-    all.push_back({name, tensor});
-  }
+  for (const auto& [name, tensor] : named) all.push_back({name, tensor});
   return all;
 }
 
@@ -20,7 +19,19 @@ Parameters parameters_of(const Named& named) {
 
 void bind_optimizers(nb::module_& module) {
   nb::class_<Optimizer>(module, "Optimizer")
-      .def("minimize", &Optimizer::minimize, nb::arg("loss"), nb::arg("samples") = 1.0)
+      .def(
+          "minimize",
+          [](Optimizer& optimizer, const Tensor& loss, double samples) {
+            const Tensors read = captured(), &own = optimizer.weights();
+            const bool depends = std::any_of(read.begin(), read.end(), [&](const Tensor& one) {
+              return std::any_of(own.begin(), own.end(), [&](const Tensor& w) { return w.value() == one.value(); });
+            });
+            require(depends,
+                    "minimize: the loss depends on none of the optimizer's weights; make the optimizer of the "
+                    "parameters as they are now, after net.to(…)");
+            optimizer.minimize(loss, samples);
+          },
+          nb::arg("loss"), nb::arg("samples") = 1.0)
       .def("step", nb::overload_cast<const Tensors&>(&Optimizer::step))
       .def("weights", &Optimizer::weights)
       .def_prop_rw("lr", &Optimizer::lr, &Optimizer::set_lr)

@@ -1,10 +1,11 @@
 // Data sets, training, evaluation and classifiers of image files.
 #include <nanobind/ndarray.h>
 
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <future>
-#include <map>
+#include <mutex>
 #include <thread>
 
 #include "neurim/infer/classifier.h"
@@ -50,15 +51,17 @@ class PythonSource final : public Source {
   StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const override {
     const nb::gil_scoped_acquire lock;
     try {
-      const Pixels pixels = nb::cast<Pixels>((*get_)(item));
+      Pixels pixels;
+      require(nb::try_cast((*get_)(item), pixels), "is no array; an image is one of uint8 or uint16");
       const ImageSize size = size_of(pixels);
       buffer.resize(size.bytes());
       std::memcpy(buffer.data(), pixels.data(), size.bytes());
       return {buffer, size};
     } catch (const Error& error) {
       throw Error(Fault::data, error.what());
-    } catch (const std::exception& error) {  // of the caller's own code
-      throw Error(Fault::data, error.what());
+    } catch (const nb::python_error& error) {  // of the caller's own code
+      throw Error(Fault::data, text(nb::cast<std::string>(error.type().attr("__name__")), ": ",
+                                    nb::cast<std::string>(nb::str(error.value()))));
     }
   }
   std::optional<ImageSize> in_memory() const override { return size_; }
@@ -81,6 +84,18 @@ Dataset dataset_from(nb::object get, const std::vector<std::int64_t>& labels, st
   return {std::move(listing), dataset_of(options_of(words)), called};
 }
 
+/// How many trainings run, and whether they are to end since the interpreter does.
+struct Running {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int count = 0;
+  bool ends = false;
+};
+Running& running() {
+  static auto* const all = new Running;
+  return *all;
+}
+
 /// Runs `work` in a thread, so that Ctrl-C is seen meanwhile: it sets what `work` is given, and is raised when that has
 /// ended.
 template <class Result>
@@ -91,6 +106,11 @@ Result interruptible(const std::function<Result(const std::atomic<int>& stop)>& 
   std::optional<nb::python_error> interrupt;
   {
     const nb::gil_scoped_release others_run;
+    Running& all = running();
+    {
+      const std::lock_guard lock(all.mutex);
+      ++all.count;
+    }
     std::thread thread([&] {
       try {
         promise.set_value(work(stop));
@@ -99,6 +119,10 @@ Result interruptible(const std::function<Result(const std::atomic<int>& stop)>& 
       }
     });
     while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+      {
+        const std::lock_guard lock(all.mutex);
+        if (all.ends) stop = SIGINT;
+      }
       const nb::gil_scoped_acquire lock;
       if (PyErr_CheckSignals() == 0) continue;
       if (!interrupt)
@@ -108,6 +132,9 @@ Result interruptible(const std::function<Result(const std::atomic<int>& stop)>& 
       stop = SIGINT;
     }
     thread.join();
+    const std::lock_guard lock(all.mutex);
+    --all.count;
+    all.changed.notify_all();
   }
   Result result = future.get();
   if (interrupt) throw std::move(*interrupt);
@@ -169,6 +196,9 @@ ImageSize size_of(const Pixels& pixels) {
   require((pixels.ndim() == 2 || pixels.ndim() == 3) && (bits == 8 || bits == 16) &&
               pixels.dtype().code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt),
           "an image has to be an array of uint8 or uint16, (height, width) or (height, width, channels)");
+  for (std::size_t i = 0; i < pixels.ndim(); ++i)
+    require(pixels.shape(i) >= 1 && pixels.shape(i) < (1 << 20), "an image has ", pixels.shape(i),
+            i < 2 ? " rows or columns" : " channels", "; it has to have one at least");
   return {static_cast<int>(pixels.shape(0)), static_cast<int>(pixels.shape(1)),
           pixels.ndim() == 3 ? static_cast<int>(pixels.shape(2)) : 1, bits};
 }
@@ -211,10 +241,11 @@ class Batches {
     return {{images, Tensor::from({DType::i64, {batch.size}}, batch.labels.data())}};
   }
   std::int64_t size() const { return source_->batches(); }
-  ~Batches() {
+  void close() {
     const nb::gil_scoped_release others_run;  // its threads may wait for the lock
     source_.reset();
   }
+  ~Batches() { close(); }
 
  private:
   Preprocess preprocess_;
@@ -223,7 +254,8 @@ class Batches {
 
 }  // namespace
 
-void bind_training(nb::module_& module) {
+/// Data sets and their batches.
+static void bind_data(nb::module_& module) {
   nb::class_<Dataset>(module, "Dataset")
       .def_static("open",
                   [](const std::string& path, const Words& words) {
@@ -252,7 +284,19 @@ void bind_training(nb::module_& module) {
                     const std::vector<double>&, const std::string&, int, int, bool, bool, std::uint64_t>())
       .def("start", &Batches::start)
       .def("next", &Batches::next)
+      .def("close", &Batches::close)
       .def_prop_ro("size", &Batches::size);
+}
+
+/// Trainings and evaluations.
+static void bind_runs(nb::module_& module) {
+  module.def("end_trainings", [] {
+    const nb::gil_scoped_release others_run;
+    Running& all = running();
+    std::unique_lock lock(all.mutex);
+    all.ends = true;
+    all.changed.wait(lock, [&] { return all.count == 0; });
+  });
   module.def("train_options", [] {
     TrainOptions options;
     Options named;
@@ -307,6 +351,10 @@ void bind_training(nb::module_& module) {
                  return result ? metrics_of(*result) : Metrics();
                }));
              });
+}
+
+/// Trained classifiers.
+static void bind_classifiers(nb::module_& module) {
   nb::class_<ImageClassifier>(module, "Classifier")
       .def_static("open",
                   [](const std::string& path, std::int64_t batch) {
@@ -337,14 +385,16 @@ void bind_training(nb::module_& module) {
         }
         return list_of(without_lock([&] { return classifier.predict(stored); }));
       });
-  module.def("export_onnx", [](const Model& model, const std::string& weights, const std::string& path) {
-    return without_lock([&] {
-      std::vector<std::string> names;
-      for (const auto& name : export_checkpoint(checkpoint_of(model, weights), path).names())
-        names.push_back(text(name));
-      return names;
-    });
+  module.def("export_onnx", [](const Model& model, const std::string& weights, const std::string& path, bool dynamic) {
+    return without_lock(
+        [&] { return export_checkpoint(checkpoint_of(model, weights), path, {.dynamic_batch = dynamic}).names(); });
   });
+}
+
+void bind_training(nb::module_& module) {
+  bind_data(module);
+  bind_runs(module);
+  bind_classifiers(module);
 }
 
 }  // namespace neurim::python

@@ -281,11 +281,12 @@ RankTimes Run::times() const {
 
 bool Run::train_epoch() {
   const RankTimes before = times();
-  const PeakWatch watch;
+  std::optional<PeakWatch> watch;
+  if (memory_.most == 0 && !control_.job.alone() && control_.devices.empty()) watch.emplace();
   const bool done = train_batches();
-  if (memory_.most == 0 && control_.devices.empty())
-    memory_ = {.planned = watch.begin_mib() + static_cast<double>(stepping_->planned_bytes()) / (1 << 20),
-               .most = watch.peak_mib()};
+  if (watch)
+    memory_ = {.planned = watch->begin_mib() + static_cast<double>(stepping_->planned_bytes()) / (1 << 20),
+               .most = watch->peak_mib()};
   times_ = times_ + (times() - before);
   return done;
 }

@@ -32,7 +32,7 @@ from .tensors import (
 from .transforms import compile, grad, no_grad, value_and_grad
 
 if TYPE_CHECKING:
-    from . import arrays, data, functional, init, losses, ml, nn, ops, optim, sklearn
+    from . import arrays, data, functional, init, losses, ml, nn, ops, optim, safetensors, sklearn
     from .callbacks import Callback, EarlyStopping
     from .models import Model, create_model, list_models, load
     from .runs import Run, command, resume, train
@@ -80,6 +80,7 @@ __all__ = [
     "rand",
     "randn",
     "resume",
+    "safetensors",
     "seed",
     "set_threads",
     "sklearn",
@@ -107,7 +108,7 @@ _LAZY = {
     "Callback": "callbacks",
     "EarlyStopping": "callbacks",
 }
-_MODULES = ("arrays", "callbacks", "data", "functional", "init", "losses", "ml", "models", "nn", "ops", "optim", "runs", "sklearn")
+_MODULES = ("arrays", "callbacks", "data", "functional", "init", "losses", "ml", "models", "nn", "ops", "optim", "runs", "safetensors", "sklearn")
 
 
 def __getattr__(name: str) -> object:

@@ -9,8 +9,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import weakref
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from . import _core
@@ -19,17 +22,27 @@ from ._core import Tensor, UsageError
 _OF_DATA = ("val_split", "test_split", "split_seed", "folds", "fold", "group_by", "multi_label")
 
 
-def _word(value: Any) -> str:
-    """An option's value as the command takes it."""
+def _word(value: Any, of_size: bool = False) -> str:
+    """An option's value as the command takes it; `of_size`: of an image."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
-        return ("x" if len(value) == 2 and all(isinstance(one, int) for one in value) else ",").join(str(one) for one in value)
+        return ("x" if of_size else ",").join(str(one) for one in value)
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
 def _words(options: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(name, _word(value)) for name, value in options.items() if value is not None]
+    return [(name, _word(value, name in ("imgsz", "train_imgsz"))) for name, value in options.items() if value is not None]
+
+
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
+    """Throws UsageError on a name that is no option of training, with the nearest one."""
+    known = {name for one in _core.train_options() for name in (one[0], *one[1])}
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            raise UsageError(f"there is no option '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+    return options
 
 
 class Data:
@@ -39,7 +52,7 @@ class Data:
     """
 
     def __init__(self, core: Any, path: str, options: dict[str, Any]) -> None:
-        self._core, self.path, self.options = core, path, options
+        self._core, self.path, self.options = core, path, _checked(options)
 
     @property
     def class_names(self) -> list[str]:
@@ -108,20 +121,34 @@ class Data:
         return f"Data({self.path!r}: {self.classes} classes, {sizes})"
 
 
+_open: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+@atexit.register
+def _close() -> None:
+    """The threads of loaders may be in code of Python, which has to be there."""
+    for loader in list(_open):
+        loader._core.close()
+
+
 class Loader:
     """Batches of one split. Each iteration is an epoch, with an order of its own where it is shuffled."""
 
     def __init__(self, core: Any) -> None:
         self._core, self._epoch = core, 0
+        _open.add(self)
 
     def __len__(self) -> int:
         return int(self._core.size)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        self._core.start(self._epoch)
         self._epoch += 1
+        epoch = self._epoch
+        self._core.start(epoch - 1)
         while (batch := self._core.next()) is not None:
             yield batch
+            if epoch != self._epoch:
+                raise UsageError("loader: another iteration has begun, which ends this one; make a loader for each")
 
 
 def open(path: str | os.PathLike[str], **options: Any) -> Data:

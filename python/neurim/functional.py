@@ -12,16 +12,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _core
-from ._core import Tensor, UsageError
+from ._core import DataError, Tensor, UsageError
 from .tensors import tensor
 
 Size = int | Sequence[int]  # one number for all axes, or one for each
 OptionalSize = int | None | Sequence[int | None]
 
 
+def _ops(name: str, *inputs: Tensor | None, **attributes: Any) -> list[Tensor]:
+    """Applies an op; an input that is None is left out."""
+    given = [x for x in inputs if x is not None]
+    _check_tensors(name, *given)
+    return _core.call(name, given, attributes)
+
+
 def _op(name: str, *inputs: Tensor | None, **attributes: Any) -> Tensor:
-    """Applies an op; an input that is None is left out. Gives the first output."""
-    return _core.call(name, [x for x in inputs if x is not None], attributes)[0]
+    """The first output of an op."""
+    return _ops(name, *inputs, **attributes)[0]
+
+
+def _check_tensors(name: str, *inputs: object) -> None:
+    for x in inputs:
+        if not isinstance(x, Tensor):
+            raise UsageError(f"{name}: takes tensors, got {type(x).__name__}; nm.tensor(x) makes one")
 
 
 def _each(value: Size, axes: int) -> list[int]:
@@ -206,6 +219,7 @@ def conv_transpose3d(
 
 def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1) -> Tensor:
     """input(N,C,H,W) -> (N,C*kh*kw,windows): the elements of each window as a column."""
+    _check_tensors("unfold", input)
     channels, (height, width) = input.shape[1], _each(kernel_size, 2)
     places = height * width
     one = _op("one_hot", _op("iota", n=places), classes=places, dtype=input.dtype).to(input.device)
@@ -389,6 +403,7 @@ def batch_norm(
     `training` takes mean and variance of the batch, and moves the running ones, where there are any, towards the mean
     and the unbiased variance; without it the running ones are used (Ioffe and Szegedy, 2015).
     """
+    _check_tensors("batch_norm", input)
     if input.ndim < 2:
         raise UsageError(f"batch_norm: takes an input (N,C,…), got {input.shape}")
     if (running_mean is None) != (running_var is None) or (running_mean is None and not training):
@@ -399,12 +414,12 @@ def batch_norm(
     if not training:
         return _op("batch_norm", input, scale, shift, running_mean, running_var, eps=eps)
     count = math.prod(input.shape) // max(channels, 1)
-    if count == 1:
+    if count < 2:
         raise UsageError(
-            f"batch_norm: input {input.shape} has one value per channel, training needs more: use a larger batch or "
-            "drop the last, smaller one"
+            f"batch_norm: input {input.shape} has {'one value' if count else 'no values'} per channel, training needs "
+            "more: use a larger batch or drop the last, smaller one"
         )
-    y, mean, var = _core.call("batch_norm_train", [input, scale, shift], {"eps": eps})
+    y, mean, var = _ops("batch_norm_train", input, scale, shift, eps=eps)
     if running_mean is not None and running_var is not None:
         _move(running_mean, mean, momentum)
         _move(running_var, var * (count / (count - 1)), momentum)
@@ -426,9 +441,10 @@ def instance_norm(
     With `use_input_stats` running statistics move towards the means over the batch of those of the samples; without
     it they are used (Ulyanov et al., 2016).
     """
+    _check_tensors("instance_norm", input)
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    if input.ndim < 3 or math.prod(input.shape[2:]) == 1:
+    if input.ndim < 3 or math.prod(input.shape[2:]) < 2:
         raise UsageError(f"instance_norm: takes an input (N,C,…) with several values a channel, got {input.shape}")
     scale, shift = _affine(input, (input.shape[1],), weight, bias)
     if running_mean is not None and running_var is not None:
@@ -450,12 +466,14 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Normalizes over the last axes, of sizes `normalized_shape`, as are those of weight and bias (Ba et al., 2016)."""
+    _check_tensors("layer_norm", input)
     scale, shift = _affine(input, _each(normalized_shape, 1), weight, bias)
     return _op("layer_norm", input, scale, shift, eps=eps)
 
 
 def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """input / sqrt(mean of squares + eps) * weight over the last axes (Zhang and Sennrich, 2019); eps is 2^-23."""
+    _check_tensors("rms_norm", input)
     scale = _full(input, _each(normalized_shape, 1), 1.0) if weight is None else weight
     return _op("rms_norm", input, scale, eps=2.0**-23 if eps is None else eps)
 
@@ -464,6 +482,7 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """Normalizes the channels of each sample of (N,C,…) in groups; weight(C), bias(C) (Wu and He, 2018)."""
+    _check_tensors("group_norm", input)
     scale, shift = _affine(input, (input.shape[1],), weight, bias)
     return _op("group_norm", input, scale, shift, groups=num_groups, eps=eps)
 
@@ -477,6 +496,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
 def _norm(x: Tensor, p: float, dim: int, keepdim: bool) -> Tensor:
     """(sum of |x|^p)^(1/p) along an axis. The gradient at a norm of 0 is 0, where that of a root is infinite."""
+    if p in (0, -math.inf):
+        raise UsageError(f"norm: p is {p}, which names no norm here; use 1, 2, math.inf or another finite number")
     size = _op("abs", x)
     if p == math.inf:
         return _op("reduce_max", size, axes=[dim], keepdims=keepdim)
@@ -490,6 +511,7 @@ def _norm(x: Tensor, p: float, dim: int, keepdim: bool) -> Tensor:
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """input divided by its p-norm along `dim`, or by `eps` where the norm is less."""
+    _check_tensors("normalize", input)
     x = _wide(input)
     return (x / _op("clamp", _norm(x, p, dim, True), low=eps, high=math.inf)).to(input.dtype)
 
@@ -566,6 +588,7 @@ def tanh(input: Tensor) -> Tensor:
 
 def tanhshrink(input: Tensor) -> Tensor:
     """x - tanh(x)"""
+    _check_tensors("tanhshrink", input)
     x = _wide(input)
     return (x - tanh(x)).to(input.dtype)
 
@@ -587,6 +610,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + e^(beta x)) / beta, or x where beta x is above the threshold."""
+    if beta == 0:
+        raise UsageError("softplus: beta is 0, has to be another number")
     y = _op("softplus", input) if beta == 1 else _op("softplus", input * beta) / beta
     # The two differ by less than the rounding of f32 from the default threshold on.
     return y if threshold >= 20 else _where(input * beta > threshold, input, y)
@@ -599,17 +624,23 @@ def softsign(input: Tensor) -> Tensor:
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved by lambd towards 0 where |x| > lambd, else 0."""
-    return _op("shrink", input, lambd=float(lambd), bias=float(lambd))
+    _check_tensors("softshrink", input)
+    if lambd < 0:
+        raise UsageError(f"softshrink: lambd is {lambd}, has to be 0 or more")
+    x = _wide(input)
+    return (x - _op("clamp", x, low=-float(lambd), high=float(lambd))).to(input.dtype)
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x where |x| > lambd, else 0."""
-    return _op("shrink", input, lambd=float(lambd), bias=0.0)
+    _check_tensors("hardshrink", input)
+    return _where(_op("abs", _wide(input)) <= lambd, 0.0, input)  # NaN, which is not <=, stays
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x where x > threshold, else value."""
-    return _where(input > threshold, input, float(value))
+    """x where x > threshold or NaN, else value."""
+    _check_tensors("threshold", input)
+    return _where(input <= threshold, float(value), input)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -617,7 +648,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     if input.shape[dim] % 2:
         raise UsageError(f"glu: axis {dim} of {input.shape} has an odd size and no halves")
     half = input.shape[dim] // 2
-    a, b = _core.call("split", [input], {"sizes": [half, half], "axis": dim})
+    a, b = _ops("split", input, sizes=[half, half], axis=dim)
     return (_wide(a) * sigmoid(_wide(b))).to(input.dtype)
 
 
@@ -641,6 +672,7 @@ def log_softmax(input: Tensor, dim: int, dtype: str | None = None) -> Tensor:
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Sets each element to 0 with probability p and scales the others by 1/(1-p) (Srivastava et al., 2014)."""
+    _check_tensors("dropout", input)
     if not training or p == 0:
         return input
     key, ordinal = _core.random_key()
@@ -648,6 +680,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def _channel_dropout(axes: int, input: Tensor, p: float, training: bool) -> Tensor:
+    _check_tensors(f"dropout{axes}d", input)
     if input.ndim != axes + 2:
         raise UsageError(f"dropout{axes}d: takes x(N,C,…) of {axes + 2} axes, got {input.shape}")
     if not training or p == 0:
@@ -672,8 +705,11 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Sets elements to the lower limit of selu; keeps mean 0 and variance 1 (Klambauer et al., 2017)."""
+    _check_tensors("alpha_dropout", input)
     if not training or p == 0:
         return input
+    if not 0 <= p < 1:
+        raise UsageError(f"alpha_dropout: p is {p}, has to lie in [0, 1): no scale keeps the variance of nothing")
     limit = -1.7580993408473766  # -alpha * scale of selu
     x = _wide(input)
     stays = dropout(_full(x, x.shape, 1.0), p) > 0.0
@@ -685,7 +721,16 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
-    """weight(n,d), input (…) of i64 or i32 -> (…,d): a row for each index. Row `padding_idx` gets no gradient."""
+    """weight(n,d), input (…) of i64 or i32 -> (…,d): a row for each index. Row `padding_idx` gets no gradient.
+
+    Raises DataError for an index outside of 0 … n-1; in a trace, whose values are not known yet, -n … -1 count from
+    the back.
+    """
+    _check_tensors("embedding", input, weight)
+    if not _core.tracing() and math.prod(input.shape) > 0:
+        for index in (input.min().item(), input.max().item()):
+            if not 0 <= index < weight.shape[0]:
+                raise DataError(f"embedding: an index is {index}, which is not in [0,{weight.shape[0]})")
     if padding_idx is None:
         return _op("gather", weight, input, axis=0)
     row = padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx
@@ -769,7 +814,10 @@ def grid_sample(
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """input(N,C*r*r,H,W) -> (N,C,H*r,W*r), r being the factor (Shi et al., 2016)."""
+    _check_tensors("pixel_shuffle", input)
     r = upscale_factor
+    if r < 1:
+        raise UsageError(f"pixel_shuffle: the factor is {r}, has to be 1 or more")
     if input.ndim != 4 or input.shape[1] % (r * r):
         raise UsageError(f"pixel_shuffle: takes (N,C,H,W) with C a multiple of {r * r}, got {input.shape}")
     n, c, h, w = input.shape
@@ -778,7 +826,10 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """input(N,C,H*r,W*r) -> (N,C*r*r,H,W): the inverse of pixel_shuffle."""
+    _check_tensors("pixel_unshuffle", input)
     r = downscale_factor
+    if r < 1:
+        raise UsageError(f"pixel_unshuffle: the factor is {r}, has to be 1 or more")
     if input.ndim != 4 or input.shape[2] % r or input.shape[3] % r:
         raise UsageError(f"pixel_unshuffle: takes (N,C,H,W) with H and W multiples of {r}, got {input.shape}")
     n, c, h, w = input.shape
@@ -787,6 +838,9 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels of (N,C,…), read as (groups, C/groups), in the order of (C/groups, groups) (Zhang et al., 2018)."""
+    _check_tensors("channel_shuffle", input)
+    if groups < 1:
+        raise UsageError(f"channel_shuffle: groups is {groups}, has to be 1 or more")
     if input.ndim < 2 or input.shape[1] % groups:
         raise UsageError(f"channel_shuffle: takes (N,C,…) with C a multiple of {groups}, got {input.shape}")
     apart = input.reshape(input.shape[0], groups, input.shape[1] // groups, -1)
@@ -800,6 +854,8 @@ def _attention(
     op: str, inputs: list[Tensor], features: int, attn_mask: Tensor | None, dropout_p: float, **attributes: Any
 ) -> Tensor:
     """An op of attention, with a mask and dropout where there are."""
+    if features < 1:
+        raise UsageError(f"{op}: the queries have no features, at least 1 is needed")
     attributes.setdefault("scale", 1 / math.sqrt(features))
     if dropout_p == 0:
         return _op(op, *inputs, attn_mask, **attributes)
@@ -823,6 +879,7 @@ def scaled_dot_product_attention(
     `scale` is 1/sqrt(E) by default. `is_causal`: query i sees the keys 0 … i. Keys and values of fewer heads, with
     `enable_gqa`, serve neighbouring heads of the query (Vaswani et al., 2017; Ainslie et al., 2023).
     """
+    _check_tensors("scaled_dot_product_attention", query, key, value)
     if query.ndim == 3:
         if attn_mask is not None and attn_mask.ndim == 3:
             attn_mask = attn_mask.unsqueeze(1)
@@ -841,12 +898,14 @@ def scaled_dot_product_attention(
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x1 x2 / (max(|x1|, eps) max(|x2|, eps)) along `dim`."""
+    _check_tensors("cosine_similarity", x1, x2)
     a, b = _wide(x1), _wide(x2)
     return _sum(normalize(a, 2, dim, eps) * normalize(b, 2, dim, eps), dim).to(x1.dtype)
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last axis."""
+    _check_tensors("pairwise_distance", x1, x2)
     return _norm(_wide(x1) - _wide(x2) + eps, p, -1, keepdim).to(x1.dtype)
 
 
@@ -860,6 +919,7 @@ def _reduced(losses: Tensor, reduction: str, dtype: str) -> Tensor:
 
 
 def _check_alike(loss: str, input: Tensor, target: Tensor) -> None:
+    _check_tensors(loss, input, target)
     if input.shape != target.shape:
         raise UsageError(f"{loss}: {input.shape} and {target.shape} differ; this loss does not broadcast")
 
@@ -879,6 +939,7 @@ def cross_entropy(
     this share of the target evenly over the classes. A floating target (N,C,…) holds probabilities of the classes;
     then the mean is over the places.
     """
+    _check_tensors("cross_entropy", input, target)
     if not _core.is_floating(target.dtype):
         more = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": float(label_smoothing)}
         return _op("cross_entropy", input, target.to("i64"), weight, **more)
@@ -886,7 +947,7 @@ def cross_entropy(
     log_probs = log_softmax(_wide(input), 1)
     share, classes = target.to(log_probs.dtype), input.shape[1]
     if label_smoothing > 0:
-        share = share * (1 - label_smoothing) + label_smoothing / classes
+        share = share * (1 - label_smoothing) + label_smoothing / max(classes, 1)
     if weight is not None:
         share = share * weight.to(share.dtype).reshape(classes, *[1] * (input.ndim - 2))
     return _reduced(-_sum(share * log_probs, 1), reduction, input.dtype)
@@ -901,6 +962,7 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """-input[target]: log probabilities (N,C,…), class numbers (N,…), weight(C)."""
+    _check_tensors("nll_loss", input, target)
     x, classes = _wide(input), input.shape[1]
     target = target.to("i64")
     counts = target != ignore_index
@@ -1014,6 +1076,7 @@ def poisson_nll_loss(
 
     `full` adds Stirling's approximation of log(target!) where the target is above 1.
     """
+    _check_tensors("poisson_nll_loss", input, target)
     x, y = _wide(input), _wide(target)
     losses = _op("exp", x) - y * x if log_input else x - y * _op("log", x + eps)
     if full:
@@ -1031,6 +1094,7 @@ def gaussian_nll_loss(
     var is of the input's shape, or with a size of 1 or without the last axis. A smaller one counts as `eps`, and keeps
     its gradient. `full` adds log(2 pi) / 2.
     """
+    _check_tensors("gaussian_nll_loss", input, target, var)
     x, y, v = _wide(input), _wide(target), _wide(var)
     if v.ndim == x.ndim - 1:
         v = v.unsqueeze(-1)
@@ -1041,6 +1105,7 @@ def gaussian_nll_loss(
 
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """log(1 + e^(-target x)), the target 1 or -1."""
+    _check_tensors("soft_margin_loss", input, target)
     x = _wide(input)
     return _reduced(_op("softplus", -(target.to(x.dtype) * x)), reduction, input.dtype)
 
@@ -1052,6 +1117,7 @@ def _by_sign(target: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """x where the target is 1, max(0, margin - x) where it is -1: x is a distance."""
+    _check_tensors("hinge_embedding_loss", input, target)
     x = _wide(input)
     return _reduced(_by_sign(target.to(x.dtype), x, relu(margin - x)), reduction, input.dtype)
 
@@ -1060,6 +1126,7 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
     """max(0, margin - target (x1 - x2)): x1 should be the larger where the target is 1, x2 where it is -1."""
+    _check_tensors("margin_ranking_loss", input1, input2, target)
     lead = _wide(input1) - _wide(input2)
     return _reduced(relu(margin - target.to(lead.dtype) * lead), reduction, input1.dtype)
 
@@ -1068,6 +1135,7 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
     """1 - cos(x1, x2) where the target is 1, max(0, cos(x1, x2) - margin) where it is -1: inputs (…,D), target (…)."""
+    _check_tensors("cosine_embedding_loss", input1, input2, target)
     a, b = _wide(input1), _wide(input2)
     squares = [_sum(_op("square", x), -1) + 1e-12 for x in (a, b)]  # PyTorch's summand: a vector of zeros has cosine 0
     cosine = _sum(a * b, -1) / _op("sqrt", squares[0] * squares[1])
@@ -1090,6 +1158,7 @@ def triplet_margin_loss(
 
     `swap` compares the negative with the positive where that is nearer to it (Balntas et al., 2016).
     """
+    _check_tensors("triplet_margin_loss", anchor, positive, negative)
     a, near, far = _wide(anchor), _wide(positive), _wide(negative)
     away = pairwise_distance(a, far, p, eps)
     if swap:
@@ -1111,6 +1180,7 @@ def ctc_loss(
     Lengths are (N). The mean is over the losses divided by their target lengths. `zero_infinity` makes 0 of the loss
     of a target that is too long for its input (Graves et al., 2006).
     """
+    _check_tensors("ctc_loss", log_probs)
     whole = (targets, input_lengths, target_lengths)
     inputs = [(x if isinstance(x, Tensor) else tensor(x)).to("i64").to(log_probs.device) for x in whole]
     losses = _op("ctc_loss", _wide(log_probs), *inputs, blank=blank, zero_infinity=zero_infinity)

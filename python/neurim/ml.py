@@ -156,12 +156,15 @@ def _nearest(
     """Returns squared Euclidean distances (M,k), in f64, and indices (M,k) of the points (N,F) nearest to x (M,F).
 
     The nearest comes first, of equally near ones that of the lower index. A compiled search in f32 gives k + `spare`
-    candidates, whose distances are computed again in f64. Where the rounding of f32 could have hidden a nearer point,
-    all distances of the row are computed in f64.
+    candidates, whose distances are computed again in f64. Where the rounding or the range of f32 could have hidden a
+    nearer point, all distances of the row are computed in f64.
     """
     count, features = min(k + spare, len(points)), x.shape[1]
     center = points.mean(axis=0, dtype=np.float64)  # f32 keeps more digits around 0
-    centered = (points - center).astype(np.float32)
+    offsets = points - center
+    # The search scales all by a power of two that brings the points to 1: f32 has no squares below 1e-45, above 3e38.
+    exponent = -int(np.frexp(np.abs(offsets).max())[1])
+    centered = np.ldexp(offsets, exponent).astype(np.float32)
     squares = np.einsum("nf,nf->n", centered, centered, dtype=np.float64)
     tensors = [tensor(centered), tensor(squares.astype(np.float32))]
     reach = np.sqrt(squares.max())
@@ -171,8 +174,9 @@ def _nearest(
     search = _candidates(count, queries.shape, points.shape)
     for first in range(0, len(x), block):
         rows = x[first : first + block]
-        shifted = rows - center
-        queries[: len(rows)] = shifted
+        shifted = np.ldexp(rows - center, exponent)
+        with np.errstate(over="ignore"):  # of a query far from all points
+            queries[: len(rows)] = shifted
         values, found = (t.numpy()[: len(rows)] for t in search(tensor(queries), *tensors))
         exact = _square_distances(rows[:, None, :], points[found])
         order = np.lexsort((found, exact))[:, :k]
@@ -180,10 +184,11 @@ def _nearest(
         indices[first : first + block] = np.take_along_axis(found, order, axis=1)
         if count == len(points):
             continue
+        farthest = np.ldexp(distances[first : first + block, -1], 2 * exponent)
         lengths = np.einsum("nf,nf->n", shifted, shifted)
         # A sum of F products is off by at most F roundings of the product of the lengths.
         error = (features + 8) * np.finfo(np.float32).eps * (np.sqrt(lengths) + reach) ** 2
-        hidden = ~(distances[first : first + block, -1] < values[:, -1] + lengths - error)  # also for NaN
+        hidden = ~(np.isfinite(values).all(axis=1) & (farthest < values[:, -1] + lengths - error))
         for row in first + np.flatnonzero(hidden):
             whole = _square_distances(x[row], points)
             indices[row] = np.argsort(whole, kind="stable")[:k]

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor, UsageError
-from .module import Module
+from .module import Module, Parameter
 from .runs import Run
 
 
@@ -19,7 +19,10 @@ class Model(Module):
         super().__init__()
         self._core, self._options = core, options
         for name, tensor, learnt in core.tensors():
-            (self._parameters if learnt else self._buffers)[name] = tensor
+            if learnt:
+                self._parameters[name] = Parameter(tensor)
+            else:
+                self._buffers[name] = tensor
 
     @property
     def name(self) -> str:
@@ -112,6 +115,7 @@ class Predictor:
     def predict(self, source: Any, topk: int | None = None) -> Any:
         """What images show: a path, an array u8 (H,W[,C]), an image of Pillow, or a list of these; one answer or a list.
 
+        Throws DataError where the image cannot be read; in a list its answer is empty and `unreadable` says why.
         `topk`: how many classes are named; by default all, of a multi-label model those above their thresholds.
         """
         many = isinstance(source, (list, tuple)) or getattr(source, "ndim", 0) == 4
@@ -124,6 +128,8 @@ class Predictor:
         else:
             said = self._core.predict_pixels([_pixels(one) for one in images])
         answers = [self._answer(one, topk) for one in said]
+        if not many and answers[0].unreadable:
+            raise _core.DataError(answers[0].unreadable)
         return answers if many else answers[0]
 
     def predict_proba(self, source: Any) -> list[list[float]]:
@@ -140,8 +146,6 @@ class Predictor:
         names = self._core.class_names
         answer = Prediction((names[one], probabilities[one]) for one in classes[:topk])
         answer.unreadable = unreadable
-        if unreadable and topk is not None:
-            raise _core.DataError(unreadable)
         return answer
 
     def __repr__(self) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import weakref
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain
 from math import prod
@@ -15,12 +17,41 @@ from .tensors import tensor as tensor_of
 M = TypeVar("M", bound="Module")
 
 
+# The frozen tensors by identity. The flag is the tensor's own, so that optimizers find it without the module.
+_frozen: dict[int, weakref.ref[Tensor]] = {}
+
+
+def is_frozen(tensor: Tensor) -> bool:
+    """Whether Module.requires_grad_ or Parameter has frozen the tensor; optimizers and gradients leave it out."""
+    return tensor._identity() in _frozen
+
+
+def _set_frozen(tensor: Tensor, frozen: bool) -> None:
+    identity: int = tensor._identity()
+    if frozen:
+        _frozen[identity] = weakref.ref(tensor, lambda _: _frozen.pop(identity, None))
+    else:
+        _frozen.pop(identity, None)
+
+
 class _Learnt:
-    """A learnt tensor of a module, and whether it is trained."""
+    """A learnt tensor of a module."""
 
     def __init__(self, data: Tensor, requires_grad: bool) -> None:
         self.data = data
         self.requires_grad = requires_grad
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the tensor is trained."""
+        return not is_frozen(self.data)
+
+    @requires_grad.setter
+    def requires_grad(self, requires_grad: bool) -> None:
+        _set_frozen(self.data, not requires_grad)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Learnt, (self.data, self.requires_grad)
 
 
 def Parameter(data: Tensor, requires_grad: bool = True) -> Any:
@@ -87,16 +118,18 @@ class Module:
 
         A tensor assigned to a parameter takes its place, which ties weights: `self.head.weight = self.embed.weight`.
         One assigned to a buffer is written into it, so that a replayed trace keeps it; one of another shape or dtype
-        takes its place.
+        takes its place. Raises UsageError for any other attribute that would be a value of a trace: no replay sets it.
         """
-        if isinstance(value, Tensor) and name in self._parameters:
-            self._parameters[name].data = value
-        elif isinstance(value, Tensor) and name in self._buffers:
+        if isinstance(value, Tensor) and name in self._buffers:
             buffer = self._buffers[name]
             if buffer.shape == value.shape and buffer.dtype == value.dtype:
                 buffer.assign(value)
-            else:
-                self._buffers[name] = value
+                return
+        _check_stored(name, value.data if isinstance(value, _Learnt) else value)
+        if isinstance(value, Tensor) and name in self._parameters:
+            self._parameters[name].data = value
+        elif isinstance(value, Tensor) and name in self._buffers:
+            self._buffers[name] = value
         elif isinstance(value, _Learnt):
             self._forget(name)
             self._parameters[name] = value
@@ -125,7 +158,11 @@ class Module:
         setattr(self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Makes the tensor an attribute that is not learnt, but saved by state_dict unless `persistent` is False."""
+        """Makes the tensor an attribute that is not learnt, but saved by state_dict unless `persistent` is False.
+
+        Raises UsageError for a value of a trace.
+        """
+        _check_stored(name, tensor)
         self._forget(name)
         if tensor is None:
             object.__setattr__(self, name, None)
@@ -220,7 +257,10 @@ class Module:
         return self.train(False)
 
     def requires_grad_(self: M, requires_grad: bool = True) -> M:
-        """Freezes (False) or unfreezes all parameters; `parameters(learnt=True)` leaves out frozen ones."""
+        """Freezes (False) or unfreezes all parameters.
+
+        Optimizers and value_and_grad leave out frozen ones when they are made, and so does `parameters(learnt=True)`.
+        """
         for _, parameter in self._learnt():
             parameter.requires_grad = requires_grad
         return self
@@ -228,7 +268,8 @@ class Module:
     def fit(self, data: Any, **options: Any) -> Any:
         """Trains on data of images, with the options of `neurim train`: epochs, batch, lr, opt, mixup, …; a Run.
 
-        `data`: a Data or a path. `callbacks` and `verbose` are options too. Ctrl-C ends it after the step, saved, with KeyboardInterrupt.
+        `data`: a Data or a path. `callbacks` and `verbose` are options too. Ctrl-C ends it after the step, saved, with
+        KeyboardInterrupt.
         """
         from .runs import fit_model
 
@@ -252,10 +293,18 @@ class Module:
 
         A conversion makes new tensors: build optimizers after it.
         """
+        made: dict[int, tuple[Tensor, Tensor]] = {}  # by id; a tied tensor is converted once and stays tied
+
+        def converted(tensor: Tensor) -> Tensor:
+            if id(tensor) not in made:
+                made[id(tensor)] = tensor, _converted(tensor, target)
+                _set_frozen(made[id(tensor)][1], is_frozen(tensor))
+            return made[id(tensor)][1]
+
         for module in self.modules():
             for parameter in module._parameters.values():
-                parameter.data = _converted(parameter.data, target)
-            module._buffers.update({name: _converted(tensor, target) for name, tensor in module._buffers.items()})
+                parameter.data = converted(parameter.data)
+            module._buffers.update({name: converted(tensor) for name, tensor in module._buffers.items()})
         return self
 
     # States
@@ -305,6 +354,21 @@ class Module:
             own[name].assign(value.to(own[name].dtype).to(own[name].device))
         return LoadResult(missing, unexpected)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes state_dict() as a safetensors file, atomically. Raises DataError if it cannot be written."""
+        from .safetensors import save
+
+        save(self.state_dict(), path)
+
+    def load(self, path: str | os.PathLike[str], strict: bool = True) -> LoadResult:
+        """Reads a safetensors file into the module's tensors, as load_state_dict does.
+
+        Raises DataError for a file that is missing or damaged, and UsageError for one that does not fit.
+        """
+        from .safetensors import load
+
+        return self.load_state_dict(load(path), strict)
+
     def __deepcopy__(self: M, memo: dict[int, Any]) -> M:
         """A module with tensors of its own; what was tied stays tied."""
         plain = (value for module in self.modules() for value in module.__dict__.values() if isinstance(value, Tensor))
@@ -328,6 +392,14 @@ class Module:
 
 def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
+
+
+def _check_stored(name: str, value: object) -> None:
+    if isinstance(value, Tensor) and value.traced:
+        raise UsageError(
+            f"{name}: a value of a trace cannot be kept; make it a buffer: self.register_buffer('{name}', …) "
+            f"in __init__, of shape {value.shape} and dtype {value.dtype}"
+        )
 
 
 def _converted(tensor: Tensor, target: str) -> Tensor:

@@ -129,7 +129,7 @@ class _ConvBase(Module):
         groups: int,
         bias: bool,
     ) -> None:
-        if in_channels % groups or out_channels % groups:
+        if groups < 1 or in_channels % groups or out_channels % groups:
             raise UsageError(
                 f"{type(self).__name__}: {in_channels} and {out_channels} channels do not divide into {groups} groups"
             )
@@ -856,12 +856,16 @@ class AdaptiveMaxPool3d(_AdaptivePool):
 
 
 def _flatten(input: Tensor, start_dim: int, end_dim: int) -> Tensor:
+    if input.ndim == 0:
+        raise UsageError("flatten: a scalar has no axes")
     start, end = start_dim % input.ndim, end_dim % input.ndim
     shape = input.shape
     return input.reshape(*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
 
 
 def _unflatten(input: Tensor, dim: int, unflattened_size: tuple[int, ...]) -> Tensor:
+    if input.ndim == 0:
+        raise UsageError("unflatten: a scalar has no axes")
     axis, shape = dim % input.ndim, input.shape
     return input.reshape(*shape[:axis], *unflattened_size, *shape[axis + 1 :])
 
@@ -1153,6 +1157,7 @@ class _Recurrent(Module):
         self, input: Tensor, states: Sequence[Tensor], lengths: Tensor | None, **options: Any
     ) -> tuple[Tensor, list[Tensor]]:
         """The outputs of the last layer and the last states (layers*directions,N,…)."""
+        F._check_tensors(self.cell, input)
         if input.ndim != 3:
             raise UsageError(f"{type(self).__name__}: takes x of three axes, got {input.shape}")
         y = input.permute(1, 0, 2) if self.batch_first else input
@@ -1167,7 +1172,7 @@ class _Recurrent(Module):
             for suffix in self._suffixes(layer):
                 inputs = [y, *(getattr(self, name + suffix) for name in names)]
                 inputs += [state[len(last)] for state in states] + ([] if lengths is None else [lengths])
-                out, *ends = _core.call(self.cell, inputs, {**options, "reverse": suffix.endswith("_reverse")})
+                out, *ends = F._ops(self.cell, *inputs, **options, reverse=suffix.endswith("_reverse"))
                 both.append(out)
                 last.append([end.unsqueeze(0) for end in ends])
             y = both[0] if len(both) == 1 else F._op("concat", *both, axis=-1)
@@ -1323,6 +1328,7 @@ class MultiheadAttention(Module):
         scores. The weights are (N,L,S), their mean over the heads, or (N,heads,L,S), before dropout; None without
         `need_weights`. In a trace they cost nothing unless they are used.
         """
+        F._check_tensors("multihead_attention", query, key, value)
         same = query is key and key is value
         if not self.batch_first:
             query, key, value = (x.permute(1, 0, 2) for x in (query, key, value))
@@ -1341,13 +1347,13 @@ class MultiheadAttention(Module):
         return y if self.batch_first else y.permute(1, 0, 2), weights
 
     def _projected(self, *inputs: Tensor) -> list[Tensor]:
-        thirds = {"sizes": [self.embed_dim] * 3, "axis": 0}
+        thirds = [self.embed_dim] * 3
         weights = (
             [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
             if self.in_proj_weight is None
-            else _core.call("split", [self.in_proj_weight], thirds)
+            else F._ops("split", self.in_proj_weight, sizes=thirds, axis=0)
         )
-        biases = [None] * 3 if self.in_proj_bias is None else _core.call("split", [self.in_proj_bias], thirds)
+        biases = [None] * 3 if self.in_proj_bias is None else F._ops("split", self.in_proj_bias, sizes=thirds, axis=0)
         return [F.linear(x, weight, bias) for x, weight, bias in zip(inputs, weights, biases, strict=True)]
 
     def _mask(

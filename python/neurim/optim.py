@@ -18,6 +18,7 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
+from .module import is_frozen
 
 
 class Optimizer:
@@ -40,6 +41,8 @@ class Optimizer:
         """
         if not _core.tracing():
             raise _core.UsageError("minimize: is for functions that are compiled: step = nm.compile(function, training=True)")
+        if loss.shape != ():
+            raise _core.UsageError(f"minimize: the loss has shape {loss.shape}; it has to be a scalar, such as a mean")
         self._core.minimize(loss, samples)
         return loss
 
@@ -81,11 +84,16 @@ class Optimizer:
 
 def _named(params: Any) -> list[tuple[str, Tensor]]:
     if hasattr(params, "named_parameters"):
-        return [(name, tensor) for name, tensor in params.named_parameters(learnt=True)]
-    named = []
+        return list(params.named_parameters(learnt=True))
+    pairs: list[tuple[str, Tensor]] = []
     for i, one in enumerate(params):
-        named.append((one.name or f"parameter{i}", one) if isinstance(one, Tensor) else (str(one[0]), one[1]))
-    return named
+        if isinstance(one, dict):
+            raise _core.UsageError("optimizer: there are no groups of parameters; make an optimizer for each group")
+        name, tensor = (one.name, one) if isinstance(one, Tensor) else one
+        if not is_frozen(tensor):
+            pairs.append((name or f"parameter{i}", tensor))
+    twice = len({name for name, _ in pairs}) < len(pairs)
+    return [(f"parameter{i}" if twice else name, tensor) for i, (name, tensor) in enumerate(pairs)]
 
 
 class SGD(Optimizer):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +17,9 @@ from . import _core
 from .callbacks import Callback, EarlyStopping
 from .data import Data, _word, _words
 from .data import open as open_data
+
+
+atexit.register(_core.end_trainings)  # of other threads, while there still is an interpreter
 
 
 class Metrics(dict[str, float]):
@@ -77,9 +82,10 @@ class Run:
         """
         if self._source is not None:
             opened = self._source.data if data is None else data if isinstance(data, Data) else open_data(data)
-            self._source.core.load(str(self.model), False)
             words = _words({**self._source.options, **options})
-            return Metrics(_core.evaluate_model(self._source.core, opened._core, split, words))
+            with _kept(self._source.core) as core:
+                core.load(str(self.model), False)
+                return Metrics(_core.evaluate_model(core, opened._core, split, words))
         if data is not None:
             options["data"] = data.path if isinstance(data, Data) else data
         return Metrics(_summary(command("val", model=self.path, split=split, **options)))
@@ -89,16 +95,22 @@ class Run:
         from .models import Predictor
 
         if self._source is not None:
-            return Predictor.of(self._source.core, self.model).predict(source, topk)
+            with _kept(self._source.core) as core:
+                return Predictor.of(core, self.model).predict(source, topk)
         return Predictor.open(self.path).predict(source, topk)
 
     def export(self, format: str = "onnx", **options: Any) -> Export:
-        """Writes the model as onnx, neurim, openvino, engine, triton, pt or timm; options as of `neurim export`."""
+        """Writes the model as onnx, neurim, openvino, engine, triton, pt or timm; options as of `neurim export`.
+
+        A Module of one's own is written as onnx, of one image at a time; with `dynamic=True` of any number of them, for which
+        it must not use the batch's size in reshapes.
+        """
         if self._source is not None:
-            if format != "onnx" or options.keys() - {"output"}:
-                raise _core.UsageError("export: a Module of one's own is exported as onnx, with no option but output")
+            if format != "onnx" or options.keys() - {"output", "dynamic"}:
+                raise _core.UsageError("export: a Module of one's own is exported as onnx, with the options output and dynamic alone")
             path = str(options.get("output", self.path / "export" / "best.onnx"))
-            return Export(_core.export_onnx(self._source.core, str(self.model), path)[0], {})
+            with _kept(self._source.core) as core:
+                return Export(_core.export_onnx(core, str(self.model), path, options.get("dynamic", False))[0], {})
         summary = _summary(command("export", model=self.path, format=format, **options))
         return Export(str(summary["path"]), {name: value for name, value in summary.items() if name != "path"})
 
@@ -139,6 +151,8 @@ def core_of(model: Any, data: Data, options: dict[str, Any]) -> Any:
     """The model as C++ has it: of create_model, or a Module of one's own, which gets images (N,C,H,W) and gives logits."""
     core = getattr(model, "_core", None)
     if core is not None:
+        if any(True for _ in model.parameters()) and len(list(model.parameters(learnt=True))) < len(list(model.parameters())):
+            raise _core.UsageError("fit: a model of create_model is trained whole, and some of its parameters are frozen; use a loop of your own")
         return core
     size, imgsz = data._core.image_size, options.get("imgsz")
     if size is None and imgsz is None:
@@ -147,17 +161,32 @@ def core_of(model: Any, data: Data, options: dict[str, Any]) -> Any:
     channels = options.get("in_chans") or (size[2] if size else 3)
 
     def call(x: Any) -> Any:
-        was = model.training
-        model.train(_core.training())
+        modes = [(module, module.training) for module in model.modules()]
+        if not _core.training():
+            model.eval()
+        elif not model.training:
+            model.train()
         try:
             return model(x)
         finally:
-            model.train(was)
+            for module, mode in modes:
+                module.training = mode
 
     frozen = {id(tensor) for tensor in model.parameters()} - {id(tensor) for tensor in model.parameters(learnt=True)}
     tensors = [(name, tensor, id(tensor) not in frozen) for name, tensor in model.named_parameters()]
     tensors += [(name, tensor, False) for name, tensor in model.named_buffers()]
     return _core.model_of(type(model).__name__, call, tensors, height, channels, data.classes)
+
+
+@contextmanager
+def _kept(core: Any) -> Iterator[Any]:
+    """The model, whose weights are afterwards what they were before."""
+    before = [(tensor, tensor.clone()) for _, tensor, _ in core.tensors()]
+    try:
+        yield core
+    finally:
+        for tensor, value in before:
+            tensor.assign(value)
 
 
 def _listen(callbacks: Sequence[Callback]) -> Any:
@@ -222,6 +251,8 @@ def fit_model(model: Any, data: Data | str | os.PathLike[str], options: dict[str
     The weights of the model become the last ones of the training; those of the best epoch are in the run's folder.
     """
     options = dict(options)
+    if isinstance(data, (tuple, list)):
+        raise _core.UsageError("fit: give images and labels as nm.data.arrays(images, labels), or pairs as nm.data.samples(pairs)")
     callbacks, verbose = options.pop("callbacks", ()), options.pop("verbose", True)
     opened = data if isinstance(data, Data) else open_data(data)
     given = {**opened.options, **_asked(callbacks), **options}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Iterable, Sequence
+from operator import index as _whole
 from typing import Any, Union
 
 from . import _core
@@ -19,10 +20,28 @@ Number = Union[builtins.int, builtins.float, builtins.bool]
 Axes = Union[builtins.int, Sequence[builtins.int], None]
 
 _RANKS = {"bool": 0, "u8": 1, "i8": 2, "u16": 3, "i16": 4, "u32": 5, "i32": 6, "u64": 7, "i64": 8, "f16": 9, "bf16": 10, "f32": 11, "f64": 12}
+_OF_BOOLS = {
+    "add": "logical_or", "maximum": "logical_or", "or": "logical_or", "mul": "logical_and", "minimum": "logical_and", "and": "logical_and",
+    "xor": "not_equal",
+}  # fmt: skip
+# Functions of the op "integer", which is exact in all bits; other kernels compute whole numbers in f64.
+_OF_INTEGERS = {"add": "add", "sub": "subtract", "mul": "multiply", "maximum": "maximum", "minimum": "minimum", "and": "and", "or": "or", "xor": "xor"}
+
+
+def _check_tensors(name: str, inputs: Sequence[Tensor]) -> None:
+    for one in inputs:
+        if not isinstance(one, Tensor):
+            raise UsageError(f"{name}: takes tensors, got {type(one).__name__}")
+
+
+def _call(name: str, inputs: Sequence[Tensor], **attributes: Any) -> list[Tensor]:
+    """The outputs of an op. Throws UsageError where an input is no tensor."""
+    _check_tensors(name, inputs)
+    return _core.call(name, list(inputs), attributes)
 
 
 def _one(name: str, *inputs: Tensor, **attributes: Any) -> Tensor:
-    return _core.call(name, list(inputs), attributes)[0]
+    return _call(name, inputs, **attributes)[0]
 
 
 def _dtype(dtype: Any) -> str:
@@ -42,28 +61,30 @@ def _dtype(dtype: Any) -> str:
 def tensor(data: Any, dtype: Any = None, device: str = "cpu") -> Tensor:
     """A tensor with a copy of the data: a number, nested lists, an array, or anything with `__dlpack__` or `__array__`.
 
-    Floating numbers of Python become f32, whole ones i64; arrays keep their dtype. Throws UsageError for rows of unequal length.
+    Floating numbers of Python become f32, whole ones i64; arrays keep their dtype, and lists of arrays are stacked. With a
+    dtype, numbers are converted to it at once: no digit is lost on the way. Throws UsageError for rows of unequal length,
+    for what holds no numbers, and for whole numbers that i64 (or u64, where that is asked for) does not hold.
 
     >>> import neurim as nm
     >>> nm.tensor([1, 2]).dtype, nm.tensor([1.0, 2]).dtype
     ('i64', 'f32')
     """
-    made = _from(data)
-    made = made if dtype is None else made.to(dtype)
+    name = None if dtype is None else _dtype(dtype)
+    made = _from(data, name)
+    made = made if name is None else made.to(name)
     return made if device == "cpu" else made.to(device)
 
 
-def _from(data: Any) -> Tensor:
+def _from(data: Any, dtype: str | None) -> Tensor:
     if isinstance(data, Tensor):
         return data if data.traced else data.clone()
     if isinstance(data, (builtins.bool, builtins.int, builtins.float)):
-        return _core.full((), data, "bool" if isinstance(data, builtins.bool) else "i64" if isinstance(data, builtins.int) else "f32")
+        kind = "bool" if isinstance(data, builtins.bool) else "i64" if isinstance(data, builtins.int) else "f32"
+        return _filled(data, dtype or kind)
+    if isinstance(data, (list, tuple)):
+        return _from_rows(data, dtype)
     if hasattr(data, "requires_grad") and hasattr(data, "detach"):
         data = data.detach().cpu().contiguous()
-    if isinstance(data, (list, tuple)):
-        if any(isinstance(one, Tensor) for one in data):
-            return stack([one if isinstance(one, Tensor) else tensor(one) for one in data])
-        return _from_rows(data)
     if hasattr(data, "__dlpack__") or hasattr(data, "__array_interface__"):
         return _from_array(data, share=False)
     if hasattr(data, "__array__"):
@@ -72,61 +93,82 @@ def _from(data: Any) -> Tensor:
 
 
 def _from_array(array: Any, share: builtins.bool) -> Tensor:
-    if getattr(array, "dtype", None) is not None and getattr(array.dtype, "kind", "") in ("O", "U", "S"):
-        raise UsageError(f"tensor: an array of {array.dtype} holds no numbers")
+    dtype = getattr(array, "dtype", None)
+    if getattr(dtype, "kind", "") in ("O", "U", "S"):
+        raise UsageError(f"tensor: an array of {dtype} holds no numbers")
+    if not getattr(dtype, "isnative", True):
+        array = array.astype(array.dtype.newbyteorder("="))
     if hasattr(array, "flags") and not array.flags.c_contiguous:
         array = array.copy(order="C")
     elif hasattr(array, "is_contiguous") and not array.is_contiguous():
         array = array.contiguous()
-    return _core.tensor_from(array, share)
+    try:
+        return _core.tensor_from(array, share)
+    except TypeError:
+        raise UsageError(f"tensor: there is no way to read a {type(array).__name__} of {dtype}; convert it to numbers or bool first") from None
 
 
-def _from_rows(data: Sequence[Any]) -> Tensor:
+def _from_rows(data: Sequence[Any], dtype: str | None) -> Tensor:
+    shape, flat = [len(data)], list(data)
+    while True:
+        kinds = set(map(type, flat))
+        if any(hasattr(kind, "__array__") and hasattr(kind, "__len__") for kind in kinds):  # arrays, but not scalars of NumPy
+            return stack([_from(one, dtype) for one in data])
+        if not any(issubclass(kind, (list, tuple)) for kind in kinds):
+            break
+        lengths = {len(row) if isinstance(row, (list, tuple)) else "a number" for row in flat}
+        if len(lengths) > 1:
+            raise UsageError(f"tensor: rows have unequal lengths: {' and '.join(sorted(map(str, lengths)))}")
+        shape.append(len(flat[0]))
+        flat = [one for row in flat for one in row]
+    if not kinds <= {builtins.bool, builtins.int, builtins.float}:
+        flat = [_number(one) for one in flat]
+    return _from_numbers(flat, shape, dtype)
+
+
+def _number(value: Any) -> Number:
+    """Of Python; from a scalar of NumPy, a fraction, and so on."""
+    number = value.item() if hasattr(value, "item") else value
+    if isinstance(number, (builtins.bool, builtins.int, builtins.float)):
+        return number
+    if not hasattr(number, "__float__"):
+        raise UsageError(f"tensor: {value!r} is no number")
+    return builtins.float(number)
+
+
+def _from_numbers(flat: list[Any], shape: Sequence[builtins.int], dtype: str | None) -> Tensor:
+    """Of numbers of Python, through the array whose elements lose none of their digits."""
     import array
 
-    shape: list[builtins.int] = []
-    level: Sequence[Any] = data
-    while isinstance(level, (list, tuple)):
-        shape.append(len(level))
-        if not level:
-            break
-        level = level[0]
-    flat: list[Any] = list(data)
-    for size in shape[1:]:
-        for row in flat:
-            if not isinstance(row, (list, tuple)) or len(row) != size:
-                raise UsageError(f"tensor: rows have unequal lengths: {size} and {len(row) if isinstance(row, (list, tuple)) else 'a number'}")
-        flat = [one for row in flat for one in row]
-    for one in flat:
-        if not isinstance(one, (builtins.bool, builtins.int, builtins.float)) and not hasattr(one, "__float__"):
-            raise UsageError(f"tensor: {one!r} is no number")
-        if isinstance(one, (list, tuple)):
-            raise UsageError("tensor: rows have unequal depths")
-    if flat and all(isinstance(one, builtins.bool) for one in flat):
-        return _core.tensor_from(memoryview(array.array("B", flat)), False).to("bool").reshape(shape)
-    if flat and all(isinstance(one, builtins.int) for one in flat):
-        return _core.tensor_from(memoryview(array.array("q", flat)), False).reshape(shape)
     if not flat:
-        return _core.full(tuple(shape), 0, "f32")
-    return _core.tensor_from(memoryview(array.array("f", [builtins.float(one) for one in flat])), False).reshape(shape)
+        return _core.full(tuple(shape), 0, dtype or "f32")
+    if all(isinstance(one, builtins.bool) for one in flat):
+        return _core.tensor_from(memoryview(array.array("B", flat)), False).to("bool").reshape(shape)
+    whole = all(isinstance(one, builtins.int) for one in flat) and (dtype is None or not _core.is_floating(dtype))
+    code = ("Q" if dtype == "u64" else "q") if whole else "f" if dtype in (None, "f32") else "d"
+    try:
+        return _core.tensor_from(memoryview(array.array(code, flat)), False).reshape(shape)
+    except OverflowError:
+        raise UsageError(f"tensor: a number is beyond the range of {({'q': 'i64', 'Q': 'u64'}).get(code, 'f64')}") from None
 
 
 def from_dlpack(data: Any) -> Tensor:
     """A tensor in the memory of an array of NumPy, PyTorch, JAX and others, which it keeps alive; nothing is copied.
 
-    Where the memory is not aligned to 16 bytes or not contiguous it is a copy. Who changes the array afterwards changes the tensor.
+    Where the memory is read-only, not contiguous or not aligned to 16 bytes it is a copy. Who changes the array afterwards
+    changes the tensor.
     """
     if isinstance(data, Tensor):
         return data
     if hasattr(data, "requires_grad") and data.requires_grad:
         data = data.detach()
-    return _from_array(data, share=True)
+    return _from_array(data, share=getattr(getattr(data, "flags", None), "writeable", True))
 
 
 def full(shape: Any, value: Number, dtype: Any = None) -> Tensor:
     """Every element `value`."""
     kind = "bool" if isinstance(value, builtins.bool) else "f32"
-    return _core.full(_shape((shape,)), value, kind if dtype is None else _dtype(dtype))
+    return _filled(value, kind if dtype is None else _dtype(dtype), _shape((shape,)))
 
 
 def zeros(*shape: Any, dtype: Any = "f32") -> Tensor:
@@ -150,13 +192,15 @@ def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
 
 
 def arange(start: Number, end: Number | None = None, step: Number = 1, dtype: Any = None) -> Tensor:
-    """From start (0 where there is one argument) up to, not including, end."""
+    """From start (0 where there is one argument) up to, not including, end; computed in i64 or f64."""
     if end is None:
         start, end = 0, start
-    count = builtins.max(0, math.ceil((end - start) / step))
+    if step == 0:
+        raise UsageError("arange: step is 0")
     whole = all(isinstance(one, builtins.int) for one in (start, end, step))
-    made = _one("iota", n=count, dtype="i64") * step + start if whole else _one("iota", n=count, dtype="f32") * step + start
-    return made if dtype is None else made.to(dtype)
+    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    made = _one("iota", n=builtins.max(0, count), dtype="i64" if whole else "f64") * step + start
+    return made.to("i64" if whole else "f32") if dtype is None else made.to(dtype)
 
 
 def rand(*shape: Any, dtype: Any = "f32") -> Tensor:
@@ -182,7 +226,10 @@ def seed(number: builtins.int) -> None:
 
 def cat(tensors: Sequence[Tensor], dim: builtins.int = 0) -> Tensor:
     """Tensors one after the other along an axis; their other sizes are equal."""
-    return _core.call("concat", _promoted(*tensors), {"axis": dim})[0]
+    if len(tensors) == 0:
+        raise UsageError("cat: there are no tensors; give one at least")
+    _check_tensors("cat", tensors)
+    return _one("concat", *_promoted(*tensors), axis=dim)
 
 
 concat = cat
@@ -190,6 +237,9 @@ concat = cat
 
 def stack(tensors: Sequence[Tensor], dim: builtins.int = 0) -> Tensor:
     """Tensors of one shape along a new axis."""
+    if len(tensors) == 0:
+        raise UsageError("stack: there are no tensors; give one at least")
+    _check_tensors("stack", tensors)
     return cat([one.unsqueeze(dim) for one in tensors], dim)
 
 
@@ -197,20 +247,18 @@ def where(condition: Tensor, a: Any, b: Any) -> Tensor:
     """a where the condition holds, else b; shapes broadcast by NumPy's rule."""
     if not isinstance(a, Tensor):
         a = _like(a, b) if isinstance(b, Tensor) else tensor(a)
-    left, right = _promoted(a, b if isinstance(b, Tensor) else _like(b, a))
-    return _one("where", condition.to("bool"), left, right)
+    holds = condition if isinstance(condition, Tensor) else tensor(condition)
+    return _one("where", holds.to("bool"), *_pair(a, b))
 
 
 def maximum(a: Any, b: Any) -> Tensor:
     """The larger of each two elements; NaN where one is."""
-    larger: Tensor = _binary("maximum")(*((a, b) if isinstance(a, Tensor) else (b, a)))
-    return larger
+    return _binary("maximum")(*((a, b) if isinstance(a, Tensor) else (b, a)))
 
 
 def minimum(a: Any, b: Any) -> Tensor:
     """The smaller of each two elements; NaN where one is."""
-    smaller: Tensor = _binary("minimum")(*((a, b) if isinstance(a, Tensor) else (b, a)))
-    return smaller
+    return _binary("minimum")(*((a, b) if isinstance(a, Tensor) else (b, a)))
 
 
 def _shape(shape: tuple[Any, ...]) -> tuple[builtins.int, ...]:
@@ -218,10 +266,10 @@ def _shape(shape: tuple[Any, ...]) -> tuple[builtins.int, ...]:
     return tuple(builtins.int(size) for size in sizes)
 
 
-def _axes(x: Tensor, dim: Axes) -> list[builtins.int]:
+def _axes(dim: Axes) -> list[builtins.int]:
     if dim is None:
         return []
-    return [dim] if isinstance(dim, builtins.int) else list(dim)
+    return [_whole(one) for one in dim] if isinstance(dim, Sequence) else [_whole(dim)]
 
 
 def _axis(x: Tensor, dim: builtins.int, more: builtins.int = 0) -> builtins.int:
@@ -232,16 +280,33 @@ def _axis(x: Tensor, dim: builtins.int, more: builtins.int = 0) -> builtins.int:
 
 
 def _like(value: Any, x: Tensor) -> Tensor:
-    """A number as a tensor of the dtype that it and x have together."""
+    """A number as a tensor of x's dtype; of f32 or i64 where that holds no such number. Other values as tensor() makes them."""
+    if hasattr(value, "item") and not hasattr(value, "__len__"):  # a scalar of NumPy
+        value = value.item()
     if not isinstance(value, (builtins.bool, builtins.int, builtins.float)):
         return tensor(value)
     dtype = x.dtype
-    if isinstance(value, builtins.float) and not _core.is_floating(dtype):
-        dtype = "f32"
-    elif isinstance(value, builtins.int) and not isinstance(value, builtins.bool) and dtype == "bool":
-        dtype = "i64"
-    made = _core.full((), value, dtype)
+    if not _core.is_floating(dtype):
+        if isinstance(value, builtins.float):
+            dtype = "f32"
+        elif not isinstance(value, builtins.bool) and not _holds(dtype, value):
+            dtype = "i64"
+    made = _filled(value, dtype)
     return made if x.device == "cpu" else made.to(x.device)
+
+
+def _holds(dtype: str, value: builtins.int) -> builtins.bool:
+    if dtype == "bool":
+        return False
+    bits = builtins.int(dtype[1:])
+    return 0 <= value < 1 << bits if dtype[0] == "u" else -(1 << (bits - 1)) <= value < 1 << (bits - 1)
+
+
+def _filled(value: Number, dtype: str, shape: tuple[builtins.int, ...] = ()) -> Tensor:
+    # Values reach _core.full as f64, which holds whole numbers up to 2**53.
+    if isinstance(value, builtins.int) and abs(value) > 2**53:
+        return _from_numbers([value], [], dtype).expand(shape)
+    return _core.full(shape, value, dtype)
 
 
 def _promoted(*tensors: Tensor) -> list[Tensor]:
@@ -250,20 +315,28 @@ def _promoted(*tensors: Tensor) -> list[Tensor]:
     if len(dtypes) == 1:
         return list(tensors)
     dtype = builtins.max(dtypes, key=_RANKS.__getitem__)
-    if dtypes >= {"f16", "bf16"} and dtype == "bf16":
+    if dtype == "bf16" and "f16" in dtypes:
         dtype = "f32"
+    elif not _core.is_floating(dtype) and {"u", "i"} <= {one[0] for one in dtypes}:  # signed, of more bits than the unsigned ones
+        bits = builtins.max(builtins.int(one[1:]) * (2 if one[0] == "u" else 1) for one in dtypes if one != "bool")
+        dtype = f"i{builtins.min(bits, 64)}"
     return [one.to(dtype) for one in tensors]
 
 
-def _binary(name: str) -> Callable[[Tensor, Any], Any]:
-    def op(a: Tensor, b: Any) -> Any:
-        if not isinstance(b, Tensor):
-            if b is None or isinstance(b, str):
-                return NotImplemented
-            b = _like(b, a)
-        left, right = _promoted(a, b)
-        if left.dtype == "bool" and name in ("sub", "mul", "add", "maximum", "minimum"):
-            left, right = left.to("i64"), right.to("i64")
+def _pair(a: Tensor, b: Any) -> list[Tensor]:
+    """Both in one dtype; b may be a number or an array."""
+    return _promoted(a, b if isinstance(b, Tensor) else _like(b, a))
+
+
+def _binary(name: str) -> Callable[[Tensor, Any], Tensor]:
+    def op(a: Tensor, b: Any) -> Tensor:
+        left, right = _pair(a, b)
+        if left.dtype == "bool" and name in _OF_BOOLS:
+            return _one(_OF_BOOLS[name], left, right)
+        if name in _OF_INTEGERS and not _core.is_floating(left.dtype):
+            return _integer(_OF_INTEGERS[name], left, right)
+        if name in ("and", "or", "xor"):
+            raise UsageError(f"{name}: takes bool or whole numbers, got {left.dtype}")
         return _one(name, left, right)
 
     op.__name__ = name
@@ -271,52 +344,93 @@ def _binary(name: str) -> Callable[[Tensor, Any], Any]:
     return op
 
 
-def _swapped(name: str) -> Callable[[Tensor, Any], Any]:
-    def op(b: Tensor, a: Any) -> Any:
-        return _METHODS[name](a if isinstance(a, Tensor) else _like(a, b), b)
+def _comparison(name: str) -> Callable[[Tensor, Any], Tensor]:
+    def op(a: Tensor, b: Any) -> Tensor:
+        left, right = _pair(a, b)
+        if left.dtype not in ("i64", "u64"):
+            return _one(name, left, right)
+        # Kernels compare in f64, which does not hold all of these numbers: look at differences instead, which may wrap.
+        if name in ("equal", "not_equal"):
+            difference = _integer("subtract", left, right)
+        else:
+            low, high = (left, right) if name in ("less", "greater_equal") else (right, left)
+            difference = _integer("subtract", _integer("maximum", low, high), low)
+        return _one("equal" if name in ("equal", "less_equal", "greater_equal") else "not_equal", difference, _like(0, difference))
+
+    op.__name__ = name
+    op.__doc__ = f"The op {name}, element by element: bool; shapes broadcast by NumPy's rule."
+    return op
+
+
+def _usable(value: Any) -> builtins.bool:
+    """Whether an operator makes a tensor of it."""
+    return isinstance(value, (Tensor, builtins.bool, builtins.int, builtins.float, list, tuple)) or hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+
+
+def _operator(function: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Tensor]:
+    def op(a: Tensor, b: Any) -> Tensor:
+        return function(a, b) if _usable(b) else NotImplemented
+
+    op.__doc__ = function.__doc__
+    return op
+
+
+def _swapped(function: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Tensor]:
+    def op(b: Tensor, a: Any) -> Tensor:
+        return function(_like(a, b), b) if _usable(a) else NotImplemented
 
     return op
 
 
 def _div(a: Tensor, b: Any) -> Tensor:
     """The quotient, floating."""
-    b = b if isinstance(b, Tensor) else _like(b, a)
-    left, right = _promoted(a, b)
+    left, right = _pair(a, b)
     if not _core.is_floating(left.dtype):
         left, right = left.to("f32"), right.to("f32")
     return _one("div", left, right)
 
 
-def _integer(function: str, a: Tensor, b: Tensor) -> Tensor:
-    if a.dtype == "bool":
-        a, b = a.to("i64"), b.to("i64")
-    return _one("integer", a, b, function=function)
+def _integer(function: str, *inputs: Tensor) -> Tensor:
+    return _one("integer", *(one.to("i64") if one.dtype == "bool" else one for one in inputs), function=function)
+
+
+def _floor_quotient(a: Tensor, b: Tensor) -> Tensor:
+    """The quotient of floating numbers, rounded down, in f64; -1 where it lies between f64's least number and 0."""
+    quotient = _one("div", a, b)
+    return where((quotient == 0) & (a.sign() * b.sign() < 0), -1.0, _one("floor", quotient))
 
 
 def _floordiv(a: Tensor, b: Any) -> Tensor:
     """The quotient, rounded down; of whole numbers by 0: 0."""
-    left, right = _promoted(a, b if isinstance(b, Tensor) else _like(b, a))
+    left, right = _pair(a, b)
     if _core.is_floating(left.dtype):
-        return _one("floor", _one("div", left, right))
+        return _floor_quotient(left.to("f64"), right.to("f64")).to(left.dtype)
     return _integer("divide", _integer("subtract", left, _integer("modulo", left, right)), right)
 
 
 def _mod(a: Tensor, b: Any) -> Tensor:
-    """What is left after the quotient that is rounded down: of the sign of b."""
-    left, right = _promoted(a, b if isinstance(b, Tensor) else _like(b, a))
-    if _core.is_floating(left.dtype):
-        return left - _floordiv(left, right) * right
-    return _integer("modulo", left, right)
+    """What is left after the quotient that is rounded down: of the sign of b. Floating numbers are computed in f64."""
+    left, right = _pair(a, b)
+    if not _core.is_floating(left.dtype):
+        return _integer("modulo", left, right)
+    dividend, divisor = left.to("f64"), right.to("f64")
+    quotient = _floor_quotient(dividend, divisor)
+    return (dividend - where(quotient == 0, 0.0, quotient * divisor)).to(left.dtype)  # 0 times infinity is no number
 
 
 def _pow(a: Tensor, b: Any) -> Tensor:
     """a to the power of b."""
-    if isinstance(b, (builtins.int, builtins.float)) and b == 2:
-        return _one("square", a) if _core.is_floating(a.dtype) else a * a
-    left, right = _promoted(a, b if isinstance(b, Tensor) else _like(b, a))
+    if isinstance(b, (builtins.int, builtins.float)) and b == 2 and (isinstance(b, builtins.int) or _core.is_floating(a.dtype)):
+        return _square(a)
+    left, right = _pair(a, b)
     if not _core.is_floating(left.dtype):
         return _integer("power", left, right)
     return _one("pow", left, right)
+
+
+def _square(x: Tensor) -> Tensor:
+    """x times x."""
+    return _one("square", x) if _core.is_floating(x.dtype) else _integer("multiply", x, x)
 
 
 def _matmul(a: Tensor, b: Tensor) -> Tensor:
@@ -335,29 +449,36 @@ def _matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _neg(x: Tensor) -> Tensor:
-    """-x"""
-    return _one("neg", x) if _core.is_floating(x.dtype) else 0 - x
+    """-x; of whole numbers it wraps."""
+    return _one("neg", x) if _core.is_floating(x.dtype) else _integer("negative", x)
+
+
+def _abs(x: Tensor) -> Tensor:
+    """The absolute value of each element."""
+    return _one("abs", x) if _core.is_floating(x.dtype) else _integer("absolute", x)
+
+
+def _sign(x: Tensor) -> Tensor:
+    """-1, 0 or 1 for each element, in its dtype."""
+    return _one("sign", x.to("i64") if x.dtype == "bool" else x)
+
+
+def _floor(x: Tensor) -> Tensor:
+    """The largest whole number that is not above each element, in its dtype."""
+    return _one("floor", x) if _core.is_floating(x.dtype) else x
 
 
 def _invert(x: Tensor) -> Tensor:
-    """Whether x does not hold; x is bool."""
-    return _one("logical_not", x)
+    """Of bool: whether it does not hold; of whole numbers: all bits the other way."""
+    return _one("logical_not", x) if x.dtype == "bool" else _integer("not", x)
 
 
-def _logical(name: str) -> Callable[[Tensor, Any], Tensor]:
-    def op(a: Tensor, b: Any) -> Tensor:
-        return _one(name, a.to("bool"), (b if isinstance(b, Tensor) else tensor(b)).to("bool"))
-
-    return op
-
-
-def _unary(name: str, op: str | None = None) -> Callable[[Tensor], Tensor]:
+def _unary(name: str) -> Callable[[Tensor], Tensor]:
     def method(x: Tensor) -> Tensor:
-        x = x if _core.is_floating(x.dtype) or name in ("abs", "sign") else x.to("f32")
-        return _one(op or name, x)
+        return _one(name, x if _core.is_floating(x.dtype) else x.to("f32"))
 
     method.__name__ = name
-    method.__doc__ = f"{name} of each element."
+    method.__doc__ = f"{name} of each element; whole numbers become f32."
     return method
 
 
@@ -370,51 +491,143 @@ def _math(name: str) -> Callable[[Tensor], Tensor]:
     return method
 
 
-def _sum(x: Tensor, dim: Axes = None, keepdim: builtins.bool = False) -> Tensor:
-    """The sum over an axis, several, or all."""
-    return _one("sum", x.to("i64") if x.dtype == "bool" else x, axes=_axes(x, dim), keepdims=keepdim)
+def _isnan(x: Tensor) -> Tensor:
+    """Whether each element is not a number."""
+    return x != x
 
 
-def _mean(x: Tensor, dim: Axes = None, keepdim: builtins.bool = False) -> Tensor:
+def _isinf(x: Tensor) -> Tensor:
+    """Whether each element is infinite."""
+    return _abs(x) == math.inf
+
+
+def _reduction(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Takes NumPy's words for the arguments, axis and keepdims, too."""
+
+    def method(x: Tensor, dim: Axes = None, keepdim: builtins.bool = False, *, axis: Axes = None, keepdims: builtins.bool = False) -> Tensor:
+        return function(x, dim if axis is None else axis, keepdim or keepdims)
+
+    method.__doc__ = function.__doc__
+    return method
+
+
+def _widened(x: Tensor) -> Tensor:
+    """Narrow whole numbers and bool as i64, in which their sums and products are."""
+    return x if _core.is_floating(x.dtype) or x.dtype == "u64" else x.to("i64")
+
+
+def _sum(x: Tensor, dim: Axes, keepdim: builtins.bool) -> Tensor:
+    """The sum over an axis, several, or all; of whole numbers and bool: i64 (u64 stays)."""
+    return _one("sum", _widened(x), axes=_axes(dim), keepdims=keepdim)
+
+
+def _prod(x: Tensor, dim: Axes, keepdim: builtins.bool) -> Tensor:
+    """The product over an axis, several, or all; of whole numbers and bool: i64 (u64 stays). Of no elements: 1."""
+    x = _widened(x)
+    axes = sorted(_axis(x, axis) for axis in (range(x.ndim) if dim is None else _axes(dim)))
+    for axis in axes:
+        if x.shape[axis] == 0:
+            x = ones(x.shape[:axis] + (1,) + x.shape[axis + 1 :], dtype=x.dtype)
+        while (size := x.shape[axis]) > 1:
+            first, second, rest = _split(x, [size // 2, size // 2, size % 2], axis)
+            x = cat([first * second, rest], axis)
+    return x if keepdim else _squeeze(x, axes) if axes else x
+
+
+def _cumsum(x: Tensor, dim: builtins.int) -> Tensor:
+    """The sums of all elements up to each one along an axis; of whole numbers and bool: i64. By Hillis and Steele (1986)."""
+    x, axis = _widened(x), _axis(x, dim)
+    size, shift = x.shape[axis], 1
+    while shift < size:  # each element is the sum of the last `shift` ones
+        head, tail = _split(x, [shift, size - shift], axis)
+        x = cat([head, tail + _split(x, [size - shift, shift], axis)[0]], axis)
+        shift *= 2
+    return x
+
+
+def _any(x: Tensor, dim: Axes, keepdim: builtins.bool) -> Tensor:
+    """Whether one element at least is not 0, over an axis, several, or all."""
+    return _sum(x.to("bool"), dim, keepdim) > 0
+
+
+def _all(x: Tensor, dim: Axes, keepdim: builtins.bool) -> Tensor:
+    """Whether no element is 0, over an axis, several, or all."""
+    return _sum(_invert(x.to("bool")), dim, keepdim) == 0
+
+
+def _mean(x: Tensor, dim: Axes, keepdim: builtins.bool) -> Tensor:
     """The mean over an axis, several, or all; of floating elements, others become f32."""
-    return _one("mean", x if _core.is_floating(x.dtype) else x.to("f32"), axes=_axes(x, dim), keepdims=keepdim)
+    return _one("mean", x if _core.is_floating(x.dtype) else x.to("f32"), axes=_axes(dim), keepdims=keepdim)
 
 
-def _var(x: Tensor, dim: Axes = None, correction: builtins.int = 1, keepdim: builtins.bool = False) -> Tensor:
-    """The variance over axes, divided by their size less `correction`."""
-    axes = _axes(x, dim) or list(range(x.ndim))
-    count = math.prod(x.shape[axis] for axis in axes)
-    return ((x - _mean(x, axes, True)) ** 2).sum(axes, keepdim) / builtins.max(count - correction, 0)
+def _var(
+    x: Tensor, dim: Axes = None, correction: builtins.int = 1, keepdim: builtins.bool = False, *,
+    unbiased: builtins.bool | None = None, axis: Axes = None, keepdims: builtins.bool = False,
+) -> Tensor:  # fmt: skip
+    """The variance over axes, divided by their size less `correction`; unbiased=False is a correction of 0."""
+    axes = _axes(dim if axis is None else axis) or list(range(x.ndim))
+    less = correction if unbiased is None else builtins.int(unbiased)
+    count = math.prod(x.shape[one] for one in axes)
+    return _sum((x - _mean(x, axes, True)) ** 2, axes, keepdim or keepdims) / builtins.max(count - less, 0)
 
 
-def _std(x: Tensor, dim: Axes = None, correction: builtins.int = 1, keepdim: builtins.bool = False) -> Tensor:
-    """The root of the variance."""
-    return _var(x, dim, correction, keepdim).sqrt()
+def _std(
+    x: Tensor, dim: Axes = None, correction: builtins.int = 1, keepdim: builtins.bool = False, *,
+    unbiased: builtins.bool | None = None, axis: Axes = None, keepdims: builtins.bool = False,
+) -> Tensor:  # fmt: skip
+    """The root of the variance, whose arguments it takes. The gradient of a std of 0 is 0."""
+    return _root(_var(x, dim, correction, keepdim, unbiased=unbiased, axis=axis, keepdims=keepdims))
 
 
-def _max(x: Tensor, dim: Axes = None, keepdim: builtins.bool = False) -> Tensor:
+def _root(x: Tensor) -> Tensor:
+    """The square root, whose gradient at 0 is 0 instead of infinite."""
+    zero = x == 0
+    return where(zero, 0.0, where(zero, 1.0, x).sqrt())
+
+
+def _norm(
+    x: Tensor, p: Number | str = 2, dim: Axes = None, keepdim: builtins.bool = False, *, axis: Axes = None, keepdims: builtins.bool = False
+) -> Tensor:  # fmt: skip
+    """The p-norm of the elements over an axis, several, or all; "fro" is 2, and infinity the largest absolute value."""
+    x, axes, keep = x if _core.is_floating(x.dtype) else x.to("f32"), dim if axis is None else axis, keepdim or keepdims
+    if p in (2, "fro"):
+        return _root(_sum(_square(x), axes, keep))
+    if isinstance(p, str) or p <= 0:
+        raise UsageError(f"norm: p is {p!r}; it is a number above 0, or 'fro'")
+    size = _abs(x)
+    if p == math.inf:
+        return _max(size, axes, keep)
+    return _sum(size, axes, keep) if p == 1 else _sum(size**p, axes, keep) ** (1 / p)
+
+
+def _max(x: Tensor, dim: Axes, keepdim: builtins.bool) -> Tensor:
     """The largest element over an axis, several, or all: the values alone; argmax says where they are."""
-    return _one("reduce_max", x, axes=_axes(x, dim), keepdims=keepdim)
+    return _one("reduce_max", x, axes=_axes(dim), keepdims=keepdim)
 
 
-def _min(x: Tensor, dim: Axes = None, keepdim: builtins.bool = False) -> Tensor:
+def _min(x: Tensor, dim: Axes, keepdim: builtins.bool) -> Tensor:
     """The smallest element over an axis, several, or all: the values alone; argmin says where they are."""
-    return _one("reduce_min", x, axes=_axes(x, dim), keepdims=keepdim)
+    return _one("reduce_min", x, axes=_axes(dim), keepdims=keepdim)
 
 
-def _argmax(x: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
+def _argmax(x: Tensor, dim: builtins.int | None, keepdim: builtins.bool) -> Tensor:
     """The index (i64) of the largest element, the first of equal ones; of all without an axis."""
-    return _one("argmax", x.flatten() if dim is None else x, axis=0 if dim is None else _axis(x, dim), keepdims=keepdim)
+    x = x.to("u8") if x.dtype == "bool" else x
+    if dim is None:
+        found = _one("argmax", x.flatten(), axis=0)
+        return found.reshape((1,) * x.ndim) if keepdim else found
+    return _one("argmax", x, axis=_axis(x, dim), keepdims=keepdim)
 
 
-def _argmin(x: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
+def _argmin(x: Tensor, dim: builtins.int | None, keepdim: builtins.bool) -> Tensor:
     """The index (i64) of the smallest element, the first of equal ones; of all without an axis."""
-    return _argmax(-x, dim, keepdim)
+    # The bits the other way reverse the order of whole numbers and overflow nowhere, as -x does.
+    return _argmax(-x if _core.is_floating(x.dtype) else _invert(x), dim, keepdim)
 
 
 def _topk(x: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) along an axis in order, and their indices (i64)."""
-    values, indices = _core.call("top_k", [x], {"k": k, "axis": dim, "largest": largest})
+    values, indices = _call("top_k", [x], k=k, axis=dim, largest=largest)
     return values, indices
 
 
@@ -437,12 +650,15 @@ def _flatten(x: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = -1)
     if x.ndim == 0:
         return x.reshape(1)
     first, last = _axis(x, start_dim), _axis(x, end_dim)
+    if first > last:
+        raise UsageError(f"flatten: start_dim {start_dim} is behind end_dim {end_dim}")
     return x.reshape(x.shape[:first] + (math.prod(x.shape[first : last + 1]),) + x.shape[last + 1 :])
 
 
 def _permute(x: Tensor, *dims: Any) -> Tensor:
     """The axes in another order."""
-    return _one("transpose", x, perm=[_axis(x, dim) for dim in _shape(dims)])
+    perm = [_axis(x, dim) for dim in _shape(dims)]
+    return x if perm == list(range(x.ndim)) else _one("transpose", x, perm=perm)
 
 
 def _transpose(x: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
@@ -455,7 +671,7 @@ def _transpose(x: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
 
 def _squeeze(x: Tensor, dim: Axes = None) -> Tensor:
     """Without axes of size 1: all of them, or those that are named."""
-    chosen = range(x.ndim) if dim is None else [_axis(x, one) for one in _axes(x, dim)]
+    chosen = range(x.ndim) if dim is None else [_axis(x, one) for one in _axes(dim)]
     return x.reshape([size for axis, size in enumerate(x.shape) if axis not in chosen or size != 1])
 
 
@@ -476,96 +692,192 @@ def _expand(x: Tensor, *shape: Any) -> Tensor:
 def _repeat(x: Tensor, *counts: Any) -> Tensor:
     """All of it so many times along each axis."""
     times = _shape(counts)
+    if len(times) < x.ndim or any(count < 0 for count in times):
+        raise UsageError(f"repeat: counts are {times}; there is one of 0 or more for each of the {x.ndim} axes at least")
     x = x.reshape((1,) * (len(times) - x.ndim) + x.shape)
     for axis, count in enumerate(times):
-        x = cat([x] * count, axis) if count != 1 else x
+        x = cat([x] * count, axis) if count > 1 else x if count == 1 else _split(x, [0, x.shape[axis]], axis)[0]
     return x
 
 
 def _split(x: Tensor, sizes: builtins.int | Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Pieces of these sizes along an axis; of a number: of that size, the last may be smaller."""
-    total = x.shape[_axis(x, dim)]
+    axis = _axis(x, dim)
     if isinstance(sizes, builtins.int):
-        sizes = [builtins.min(sizes, total - at) for at in range(0, total, sizes)]
-    return tuple(_core.call("split", [x], {"sizes": list(sizes), "axis": _axis(x, dim)}))
+        if sizes <= 0:
+            raise UsageError(f"split: the size is {sizes}; it is 1 or more")
+        total = x.shape[axis]
+        sizes = [builtins.min(sizes, total - at) for at in range(0, total, sizes)] or [0]
+    return tuple(_call("split", [x], sizes=list(sizes), axis=axis))
 
 
 def _chunk(x: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """So many pieces along an axis, the last may be smaller."""
-    return _split(x, -(-x.shape[_axis(x, dim)] // chunks), dim)
+    if chunks <= 0:
+        raise UsageError(f"chunk: the number of chunks is {chunks}; it is 1 or more")
+    return _split(x, builtins.max(-(-x.shape[_axis(x, dim)] // chunks), 1), dim)
 
 
 def _clamp(x: Tensor, min: Number | None = None, max: Number | None = None) -> Tensor:
-    """Each element brought into [min, max]."""
-    low = -math.inf if min is None else builtins.float(min)
-    high = math.inf if max is None else builtins.float(max)
-    return _one("clamp", x, low=low, high=high)
+    """Each element brought into [min, max]. Whole numbers stay such where the bounds are."""
+    if _core.is_floating(x.dtype):
+        low = -math.inf if min is None else builtins.float(min)
+        high = math.inf if max is None else builtins.float(max)
+        return _one("clamp", x, low=low, high=high)
+    out = x if min is None else maximum(x, min)
+    out = out if max is None else minimum(out, max)
+    return out if _core.is_floating(out.dtype) else out.to(x.dtype)
+
+
+def _masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """value, in the dtype of x, where the mask holds, else x."""
+    return where(mask, (value if isinstance(value, Tensor) else _like(value, x)).to(x.dtype), x)
+
+
+def _indices(index: Tensor) -> Tensor:
+    """Integers of the dtypes that ops take as indices."""
+    if index.dtype == "bool" or _core.is_floating(index.dtype):
+        raise IndexError(f"indices are {index.dtype}; they have to be integers")
+    return index if index.dtype in ("i64", "i32") else index.to("i64")
+
+
+def _inside(index: Tensor, size: builtins.int, axis: builtins.int, total: builtins.int) -> Tensor:
+    """The indices along an axis, which are in [0, size); throws IndexError where one is not.
+
+    A trace does not know the values: there such an index becomes `total`, the number of elements, so that the flat index is
+    behind the end and the op gather throws DataError when the trace runs.
+    """
+    inside = (index >= 0) & (index < size)
+    if _core.tracing():
+        return where(inside, index, total)
+    if not _all(inside, None, False).item():
+        raise IndexError(f"an index for axis {axis}, whose size is {size}, is out of range")
+    return index
+
+
+def _flat_index(indices: Sequence[Tensor], sizes: Sequence[builtins.int]) -> Tensor:
+    """The positions of elements with these indices along axes of these sizes as one axis; the indices broadcast."""
+    flat = _filled(0, "i64")
+    for index, size in zip(indices, sizes, strict=True):
+        flat = flat * size + index
+    return flat
 
 
 def _gather(x: Tensor, dim: builtins.int, index: Tensor) -> Tensor:
-    """out[i][j] = x[index[i][j]][j] for axis 0, and so on, as torch.gather, where the other sizes are those of x."""
+    """out[i][j] = x[index[i][j]][j] for axis 0, and so on, as torch.gather; along other axes index may be smaller than x.
+
+    Throws IndexError for an index outside [0, size); in a trace DataError when it runs.
+    """
+    _check_tensors("gather", [index])
     axis = _axis(x, dim)
-    grids = [index if a == axis else arange(size).reshape([-1 if a == b else 1 for b in range(x.ndim)]) for a, size in enumerate(index.shape)]
-    flat = _core.full((), 0, "i64")
-    for grid, size in zip(grids, x.shape, strict=True):
-        flat = flat * size + grid
-    return _one("gather", x.flatten(), flat, axis=0)
+    if index.ndim != x.ndim or any(a != axis and own > size for a, (own, size) in enumerate(zip(index.shape, x.shape, strict=True))):
+        raise UsageError(f"gather: index of shape {index.shape} does not fit {x.shape} along axis {axis}")
+    grids = [arange(size).reshape([-1 if a == b else 1 for b in range(x.ndim)]) for a, size in enumerate(index.shape)]
+    grids[axis] = _inside(_indices(index), x.shape[axis], axis, x.numel())
+    return _one("gather", x.flatten(), _flat_index(grids, x.shape), axis=0)
 
 
 def _index_select(x: Tensor, dim: builtins.int, index: Tensor) -> Tensor:
     """The slices of these numbers along an axis."""
-    return _one("gather", x, index, axis=_axis(x, dim))
+    _check_tensors("index_select", [index])
+    return _one("gather", x, _indices(index), axis=_axis(x, dim))
+
+
+def _is_list(key: Any) -> builtins.bool:
+    """Whether a key is a list or tensor of indices, or a mask. A traced scalar chooses by the op gather as they do."""
+    return isinstance(key, (list, tuple)) or getattr(key, "ndim", 0) > 0 or isinstance(key, Tensor) and key.traced
+
+
+def _keys(x: Tensor, key: Any) -> list[Any]:
+    """One key for each axis of x, and None: without ..., and with a mask as the indices of its true elements."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    for at, one in enumerate(keys):
+        if _is_list(one) and not isinstance(one, Tensor):
+            keys[at] = tensor(one) if len(one) > 0 else zeros(0, dtype="i64")
+    masks = [isinstance(one, Tensor) and one.ndim > 0 and one.dtype == "bool" for one in keys]
+    used = [one.ndim if mask else one is not None and one is not Ellipsis for one, mask in zip(keys, masks, strict=True)]
+    if sum_of(used) > x.ndim:
+        raise IndexError(f"there are {sum_of(used)} indices for a tensor of {x.ndim} axes")
+    if sum_of(one is Ellipsis for one in keys) > 1:
+        raise IndexError("there is more than one ...")
+    made: list[Any] = []
+    axis = 0
+    for one, mask, count in zip(keys, masks, used, strict=True):
+        if one is Ellipsis:
+            count = x.ndim - sum_of(used)
+            made += [slice(None)] * count
+        elif mask:
+            if one.shape != x.shape[axis : axis + count]:
+                raise IndexError(f"a mask of shape {one.shape} does not fit axes of {x.shape[axis : axis + count]}")
+            made += [tensor(indices) for indices in _numpy(one).nonzero()]
+        else:
+            made.append(_indices(one) if _is_list(one) else one)
+        axis += count
+    return made + [slice(None)] * (x.ndim - axis)
+
+
+def _position(key: Any, size: builtins.int, axis: builtins.int) -> builtins.int:
+    """The number of a key that is one, counted from the front."""
+    try:
+        if isinstance(key, builtins.bool) or getattr(getattr(key, "dtype", None), "kind", "") == "b":
+            raise TypeError
+        number = _whole(key)
+    except TypeError:
+        raise IndexError(f"an index is a {type(key).__name__}; it has to be a whole number, a slice, None, ..., a list or tensor of these, or a mask") from None
+    if not -size <= number < size:
+        raise IndexError(f"index {number} is out of range for axis {axis} with size {size}")
+    return number % size
 
 
 def _getitem(x: Tensor, key: Any) -> Tensor:
-    """Numbers, slices, None and ... as in NumPy; one tensor of integers; a bool mask of stored tensors."""
-    keys = list(key) if isinstance(key, tuple) else [key]
-    if any(one is Ellipsis for one in keys):
-        at = next(i for i, one in enumerate(keys) if one is Ellipsis)
-        used = sum_of(1 for one in keys if one is not None and one is not Ellipsis)
-        keys[at : at + 1] = [slice(None)] * (x.ndim - used)
-    used = sum_of(1 for one in keys if one is not None)
-    if used > x.ndim:
-        raise IndexError(f"there are {used} indices for a tensor of {x.ndim} axes")
+    """Numbers, slices, None, ..., tensors of integers and bool masks (of stored tensors) as in NumPy, but a copy.
+
+    Throws IndexError for what is out of range; for an element of a single tensor of indices DataError.
+    """
     cuts: list[tuple[builtins.int, builtins.int, builtins.int, builtins.int]] = []  # start, end, axis, step
     shape: list[builtins.int] = []  # after slicing, without the axes of numbers, with those of None
     chosen: list[tuple[builtins.int, Tensor]] = []  # tensors of indices and the axis that they choose from in `shape`
+    places: list[builtins.int] = []  # of numbers and tensors of indices among the keys
     axis = 0
-    for one in keys + [slice(None)] * (x.ndim - used):
+    for place, one in enumerate(_keys(x, key)):
         if one is None:
             shape.append(1)
             continue
         size = x.shape[axis]
         if isinstance(one, slice):
             start, end, step = one.indices(size)
-            count = len(range(start, end, step))
             if (start, end, step) != (0, size, 1):
                 cuts.append((start, -size - 1 if step < 0 and end < 0 else end, axis, step))
-            shape.append(count)
-        elif isinstance(one, Tensor) and one.ndim > 0 or isinstance(one, (list, tuple)) or hasattr(one, "__array__") and getattr(one, "ndim", 0) > 0:
-            index = one if isinstance(one, Tensor) else tensor(one)
-            if index.dtype == "bool":
-                if index.shape != (size,):
-                    raise IndexError(f"a mask of shape {index.shape} does not fit an axis of {size}")
-                index = tensor([i for i, holds in enumerate(index.tolist()) if holds], dtype="i64") if any(index.tolist()) else zeros((0,), dtype="i64")
-            chosen.append((len(shape), index))
+            shape.append(len(range(start, end, step)))
+        elif _is_list(one):
+            chosen.append((len(shape), one))
             shape.append(size)
+            places.append(place)
         else:
-            number = builtins.int(one)
-            if not -size <= number < size:
-                raise IndexError(f"index {number} is out of range for axis {axis} with size {size}")
-            cuts.append((number % size, number % size + 1, axis, 1))
+            number = _position(one, size, axis)
+            cuts.append((number, number + 1, axis, 1))
+            places.append(place)
         axis += 1
     out = x
     if cuts:
         starts, ends, axes, steps = (list(column) for column in zip(*cuts, strict=True))
         out = _one("slice", x, starts=starts, ends=ends, axes=axes, steps=steps)
     out = out.reshape(shape)
+    if not chosen:
+        return out
+    # As in NumPy, what is chosen comes first where slices part the indices.
+    first = 0 if places[-1] - places[0] >= len(places) else chosen[0][0]
+    last = first + len(chosen)
+    rest = [axis for axis in range(out.ndim) if axis not in dict(chosen)]
+    out = out.permute(rest[:first] + [axis for axis, _ in chosen] + rest[first:])
+    index = chosen[0][1]
     if len(chosen) > 1:
-        raise IndexError("one tensor of indices at a time; index by one, then by the other")
-    for at, index in chosen:
-        out = _one("gather", out, where(index < 0, index + out.shape[at], index), axis=at)
-    return out
+        sizes = out.shape[first:last]
+        fronts = [where(one < 0, one + size, one) for (_, one), size in zip(chosen, sizes, strict=True)]
+        total = math.prod(sizes)
+        index = _flat_index([_inside(one, size, axis, total) for one, size, (axis, _) in zip(fronts, sizes, chosen, strict=True)], sizes)
+        out = out.flatten(first, last - 1)
+    return _one("gather", out, index, axis=first)
 
 
 def sum_of(numbers: Iterable[builtins.int]) -> builtins.int:
@@ -607,9 +919,24 @@ def _tolist(x: Tensor) -> Any:
 def _repr(x: Tensor) -> str:
     if x.traced:
         return f"Tensor(shape={x.shape}, dtype={x.dtype}, in a trace)"
-    shown = _numpy(x.float() if x.dtype == "bf16" else x)
-    text = repr(shown).removeprefix("array(").rsplit(", dtype", 1)[0].rstrip(")")
-    return f"Tensor({text}, dtype={x.dtype})"
+    import numpy as np
+
+    text = np.array2string(_numpy(x.float() if x.dtype == "bf16" else x), separator=", ", prefix="Tensor(")
+    return f"Tensor({text}, {f'shape={x.shape}, ' if x.ndim > 1 and 0 in x.shape else ''}dtype={x.dtype})"
+
+
+def _format(x: Tensor, spec: str) -> str:
+    return format(x.item(), spec) if x.ndim == 0 and not x.traced else format(repr(x), spec)
+
+
+def _index(x: Tensor) -> builtins.int:
+    if x.dtype == "bool" or _core.is_floating(x.dtype):
+        raise TypeError(f"a tensor of {x.dtype} is no index")
+    return builtins.int(x.item())
+
+
+def _reduce(x: Tensor) -> tuple[Any, ...]:
+    return tensor, (_numpy(x.float() if x.dtype == "bf16" else x), x.dtype, x.device)
 
 
 def _bool(x: Tensor) -> builtins.bool:
@@ -645,19 +972,27 @@ def _dlpack_device(x: Tensor) -> tuple[builtins.int, builtins.int]:
     return (1, 0)
 
 
+_OPERATORS: dict[str, Callable[[Tensor, Any], Tensor]] = {
+    "add": _binary("add"), "sub": _binary("sub"), "mul": _binary("mul"), "truediv": _div, "floordiv": _floordiv, "mod": _mod, "pow": _pow,
+    "matmul": _matmul, "and": _binary("and"), "or": _binary("or"), "xor": _binary("xor"), "eq": _comparison("equal"), "ne": _comparison("not_equal"),
+    "lt": _comparison("less"), "le": _comparison("less_equal"), "gt": _comparison("greater"), "ge": _comparison("greater_equal"),
+}  # fmt: skip
+_REDUCTIONS: dict[str, Callable[..., Tensor]] = {
+    "sum": _sum, "prod": _prod, "mean": _mean, "max": _max, "min": _min, "amax": _max, "amin": _min, "any": _any, "all": _all, "argmax": _argmax,
+    "argmin": _argmin,
+}  # fmt: skip
 _METHODS: dict[str, Callable[..., Any]] = {
-    "__add__": _binary("add"), "__sub__": _binary("sub"), "__mul__": _binary("mul"), "__truediv__": _div, "__floordiv__": _floordiv,
-    "__mod__": _mod, "__pow__": _pow, "__matmul__": _matmul, "__neg__": _neg, "__abs__": _unary("abs"), "__invert__": _invert,
-    "__lt__": _binary("less"), "__le__": _binary("less_equal"), "__gt__": _binary("greater"), "__ge__": _binary("greater_equal"),
-    "__eq__": _binary("equal"), "__ne__": _binary("not_equal"), "__and__": _logical("logical_and"), "__or__": _logical("logical_or"),
+    **{f"__{word}__": _operator(function) for word, function in _OPERATORS.items()}, "__neg__": _neg, "__abs__": _abs, "__invert__": _invert,
     "__getitem__": _getitem, "__len__": _len, "__iter__": _iter, "__bool__": _bool, "__repr__": _repr, "__array__": _array,
-    "__float__": lambda x: builtins.float(x.item()), "__int__": lambda x: builtins.int(x.item()), "__index__": lambda x: x.item(),
-    "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device, "__hash__": lambda x: hash(x._identity()),
+    "__float__": lambda x: builtins.float(x.item()), "__int__": lambda x: builtins.int(x.item()), "__index__": _index,
+    "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device, "__hash__": lambda x: hash(x._identity()), "__format__": _format,
+    "__reduce__": _reduce,
     "add": _binary("add"), "sub": _binary("sub"), "mul": _binary("mul"), "div": _div, "matmul": _matmul, "pow": _pow, "maximum": _binary("maximum"),
-    "minimum": _binary("minimum"), "neg": _neg, "abs": _unary("abs"), "exp": _unary("exp"), "log": _unary("log"), "sqrt": _unary("sqrt"),
-    "rsqrt": _unary("rsqrt"), "reciprocal": _unary("reciprocal"), "square": _unary("square"), "floor": _unary("floor"), "sign": _unary("sign"),
+    "minimum": _binary("minimum"), "neg": _neg, "abs": _abs, "exp": _unary("exp"), "log": _unary("log"), "sqrt": _unary("sqrt"),
+    "rsqrt": _unary("rsqrt"), "reciprocal": _unary("reciprocal"), "square": _square, "floor": _floor, "sign": _sign,
     "erf": _unary("erf"), "sigmoid": _unary("sigmoid"), "tanh": _unary("tanh"), "relu": _unary("relu"), "sin": _math("sin"), "cos": _math("cos"),
-    "sum": _sum, "mean": _mean, "var": _var, "std": _std, "max": _max, "min": _min, "amax": _max, "amin": _min, "argmax": _argmax, "argmin": _argmin,
+    **{word: _reduction(function) for word, function in _REDUCTIONS.items()}, "var": _var, "std": _std, "norm": _norm, "cumsum": _cumsum,
+    "isnan": _isnan, "isinf": _isinf, "masked_fill": _masked_fill,
     "topk": _topk, "reshape": _reshape, "view": _reshape, "flatten": _flatten, "permute": _permute, "transpose": _transpose, "squeeze": _squeeze,
     "unsqueeze": _unsqueeze, "expand": _expand, "repeat": _repeat, "split": _split, "chunk": _chunk, "clamp": _clamp, "clip": _clamp,
     "gather": _gather, "index_select": _index_select, "to": _to, "astype": _to, "type": _to, "numpy": _numpy, "tolist": _tolist, "size": _size,
@@ -665,13 +1000,14 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "float": lambda x: _to(x, "f32"), "double": lambda x: _to(x, "f64"), "half": lambda x: _to(x, "f16"), "bfloat16": lambda x: _to(x, "bf16"),
     "long": lambda x: _to(x, "i64"), "int": lambda x: _to(x, "i32"), "bool": lambda x: _to(x, "bool"),
     "softmax": lambda x, dim: _one("softmax", x, axis=dim), "log_softmax": lambda x, dim: _one("log_softmax", x, axis=dim),
+    "__rmod__": _swapped(_mod), "__rand__": _swapped(_OPERATORS["and"]), "__ror__": _swapped(_OPERATORS["or"]), "__rxor__": _swapped(_OPERATORS["xor"]),
     "__deepcopy__": lambda x, memo: x.clone(), "t": lambda x: x if x.ndim < 2 else _transpose(x, 0, 1),
 }  # fmt: skip
 for _name, _method in _METHODS.items():
     setattr(Tensor, _name, _method)
-for _name, _op in {"__radd__": "__add__", "__rmul__": "__mul__"}.items():
-    setattr(Tensor, _name, _METHODS[_op])
-for _name, _op in {"__rsub__": "__sub__", "__rtruediv__": "__truediv__", "__rfloordiv__": "__floordiv__", "__rpow__": "__pow__", "__rmatmul__": "__matmul__"}.items():
-    setattr(Tensor, _name, _swapped(_op))
+for _name in ("add", "mul", "sub", "truediv", "floordiv", "pow", "matmul"):
+    setattr(Tensor, f"__r{_name}__", _swapped(_OPERATORS[_name]))
+setattr(Tensor, "__array_priority__", 1000)  # NumPy's operators leave a tensor at their right to the tensor's own
+setattr(Tensor, "__array_ufunc__", None)
 setattr(Tensor, "T", property(lambda x: _permute(x, *reversed(range(x.ndim)))))
 setattr(Tensor, "mT", property(lambda x: _transpose(x, -2, -1)))

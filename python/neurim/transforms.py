@@ -16,28 +16,41 @@ from ._core import Tensor
 T = TypeVar("T")
 
 
+class _Constant:
+    """A value of a signature. 1, 1.0 and True are others there, and so are 0.0 and -0.0; NaN is itself."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._key = (type(value), value.hex() if isinstance(value, float) else value)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Constant) and self._key == other._key
+
+
 def _flatten(value: Any, tensors: list[Tensor]) -> Any:
-    """The structure of a value, hashable, with the tensors in it appended to the list."""
+    """The signature of a value, hashable, with the tensors in it appended to the list."""
     if isinstance(value, Tensor):
         tensors.append(value)
-        return Tensor
+        return (Tensor, (value.dtype, value.shape))
     if isinstance(value, (tuple, list)):
         return (type(value), tuple(_flatten(one, tensors) for one in value))
     if isinstance(value, dict):
         return (dict, tuple((key, _flatten(one, tensors)) for key, one in value.items()))
-    if hasattr(value, "__array__") or (hasattr(value, "__dlpack__") and not callable(value)):
-        tensors.append(Tensor(value))
-        return Tensor
-    return ("constant", value)
+    if getattr(value, "ndim", 0) and (hasattr(value, "__array__") or hasattr(value, "__dlpack__")):
+        return _flatten(Tensor(value), tensors)
+    return (_Constant, _Constant(value))
 
 
 def _build(structure: Any, tensors: list[Tensor]) -> Any:
     """The inverse of _flatten; takes tensors from the front of the list."""
-    if structure is Tensor:
-        return tensors.pop(0)
     kind, content = structure
-    if kind == "constant":
-        return content
+    if kind is Tensor:
+        return tensors.pop(0)
+    if kind is _Constant:
+        return content.value
     if kind is dict:
         return {key: _build(one, tensors) for key, one in content}
     values = [_build(one, tensors) for one in content]
@@ -66,7 +79,7 @@ class Compiled:
         self._function = function
         self._random = _core.seed_key(seed)
         self._options = (training, deterministic, precision, device, self._random)
-        self._plans: dict[Any, tuple[_core.Compiled, list[Any]]] = {}
+        self._plans: dict[Any, tuple[Any, list[Any]]] = {}  # of each signature: the plan, and what its trace has returned
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tensors: list[Tensor] = []
@@ -80,15 +93,19 @@ class Compiled:
                 f"{self.__name__}: an argument that is no tensor has to be hashable, as each value of it is a trace of its own ({error})"
             ) from None
         outputs = plans(tensors)  # traces before there is a result
-        return _build(result[-1], outputs)
+        return _build(result[0], outputs)
+
+    def __get__(self, holder: Any, kind: Any = None) -> Any:
+        return self if holder is None else functools.partial(self, holder)
 
     def _trace(self, structure: Any) -> tuple[_core.Compiled, list[Any]]:
-        result: list[Any] = []  # its last item is the structure of what the function has returned
+        result: list[Any] = []
+        function = self._function  # not self, which holds the plan
 
         def traced(inputs: list[Tensor]) -> list[Tensor]:
             args, kwargs = _build(structure, list(inputs))
             outputs: list[Tensor] = []
-            result.append(_flatten(self._function(*args, **kwargs), outputs))
+            result[:] = [_flatten(function(*args, **kwargs), outputs)]
             return outputs
 
         return _core.Compiled(traced, *self._options), result
@@ -134,6 +151,10 @@ def compile(
     return Compiled(function, **options)
 
 
+def _learnt(wrt: Any) -> list[Tensor]:
+    return list(wrt.parameters(learnt=True)) if hasattr(wrt, "parameters") else list(wrt)
+
+
 def gradients(loss: Tensor, wrt: Sequence[Tensor]) -> list[Tensor]:
     """The gradients of a scalar with respect to tensors, inside a traced function; zeros where it does not depend on one.
 
@@ -168,7 +189,7 @@ def value_and_grad(
         if wrt is not None:
             if isinstance(wrt, Tensor):
                 return value, gradients(loss, [wrt])[0]
-            return value, gradients(loss, list(wrt.parameters(learnt=True)) if hasattr(wrt, "parameters") else list(wrt))
+            return value, gradients(loss, _learnt(wrt))
         numbers = (0,) if argnums is None else (argnums,) if isinstance(argnums, int) else argnums
         found = gradients(loss, [args[number] for number in numbers])
         return value, found[0] if isinstance(argnums, int) or argnums is None else tuple(found)

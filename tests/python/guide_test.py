@@ -1,4 +1,5 @@
-"""Runs the Python of the guide and of the README, and compares the stubs with the package."""
+"""Runs the Python of the guide, the README and the tutorial, and compares the stubs with the package."""
+import json
 import os
 import re
 import subprocess
@@ -27,6 +28,13 @@ class Guide(unittest.TestCase):
                         Image.fromarray(image).save(Path(folder, "photos", name, f"{i}.png"))
                 run = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=folder, capture_output=True, text=True, check=False)
                 self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+
+    def test_the_tutorial_runs(self):
+        cells = json.loads((ROOT / "docs/tutorial.ipynb").read_text())["cells"]
+        code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        with tempfile.TemporaryDirectory() as folder:
+            run = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
     def test_stubs_are_those_of_the_package(self):
         run = subprocess.run([sys.executable, ROOT / "tools" / "python_stubs", "--check"], capture_output=True, text=True, check=False, env=os.environ)

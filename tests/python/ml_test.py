@@ -92,6 +92,18 @@ class NeighborsTest(Case):
         self.close(distances, expected)
         np.testing.assert_array_equal(indices, places)
 
+    def test_scales_whose_squares_f32_cannot_hold(self):
+        rows = np.random.default_rng(0).normal(size=(300, 4))
+        for scale in (1e-25, 1e-19, 1e19, 1e25):
+            for dtype in (np.float32, np.float64):
+                x = (rows * scale).astype(dtype)
+                queries = np.concatenate([x[:40], [[1e30, 0, 0, 0]]]).astype(dtype)  # the last is far from all points
+                squares = np.square(np.subtract(queries[:, None], x, dtype=np.float64)).sum(axis=-1)
+                places = squares.argsort(axis=1, kind="stable")[:, :4]
+                distances, indices = ml.NearestNeighbors(4).fit(x).kneighbors(queries)
+                np.testing.assert_array_equal(indices, places, f"{scale}")
+                np.testing.assert_allclose(distances**2, np.take_along_axis(squares, places, axis=1), rtol=1e-12)
+
     def test_texts_as_classes(self):
         x, y = load_iris(return_X_y=True)
         names = load_iris().target_names[y]

@@ -2,6 +2,9 @@
 
 import copy
 import math
+import os
+import pickle
+import tempfile
 import unittest
 from collections import OrderedDict
 
@@ -10,7 +13,8 @@ import torch
 
 import neurim as nm
 import neurim.nn.functional as F
-from neurim import losses, nn
+from neurim import losses, nn, safetensors
+from neurim.module import is_frozen
 
 TOLERANCE = 1e-5  # of the largest number
 
@@ -406,6 +410,41 @@ class FunctionTest(Case):
             y = getattr(F, name)(*[nm.tensor(positive(4, 6)).to("bf16") for _ in range(inputs)])
             self.assertEqual(y.dtype, "bf16", name)
 
+    def test_nan_stays(self):
+        x = nm.tensor([math.nan, 1.0, -1.0, 0.25])
+        for name, arguments, expected in (
+            ("threshold", (0.5, 7.0), [1, 7, 7]),
+            ("hardshrink", (), [1, -1, 0]),
+            ("softshrink", (), [0.5, -0.5, 0]),
+        ):
+            for dtype in ("f32", "bf16"):
+                first, *others = getattr(F, name)(x.to(dtype), *arguments).tolist()
+                self.assertTrue(math.isnan(first), name)
+                self.assertEqual(others, expected, name)
+
+    def test_indices_of_rows_are_checked(self):
+        weight = nm.ones((4, 2))
+        for index in (-1, 4):
+            for options in ({}, {"padding_idx": 0}):
+                with self.assertRaisesRegex(nm.DataError, rf"an index is {index}, which is not in \[0,4\)"):
+                    F.embedding(nm.tensor([[1, index]]), weight, **options)
+        self.assertEqual(F.embedding(nm.zeros((0, 3), dtype="i64"), weight).shape, (0, 3, 2))
+        indices = nm.tensor([3, 0])
+        self.assertEqual(nm.compile(lambda: F.embedding(indices, weight))().shape, (2, 2))
+
+    def test_arrays_are_refused(self):
+        message = r"^\w+: takes tensors, got ndarray; nm.tensor\(x\) makes one$"
+        rows = (conv_rows, pool_rows, norm_rows, activation_rows, loss_rows, other_rows, ungraded_rows)
+        for name, inputs, options in (row for some in rows for row in some()):
+            with self.subTest(name), self.assertRaisesRegex(nm.UsageError, message):
+                getattr(F, name)(*inputs, **{key: mine(value) for key, value in options.items()})
+        for name, arguments, options, inputs in layer_rows():
+            if name not in ("Identity", "Flatten", "Unflatten"):
+                with self.subTest(name), self.assertRaisesRegex(nm.UsageError, message):
+                    getattr(nn, name)(*arguments, **options)(*inputs)
+        with self.assertRaisesRegex(nm.UsageError, "^conv2d: takes tensors, got ndarray"):
+            nn.Conv2d(4, 6, 3)(draw(*IMAGE))
+
     def test_errors_say_what_is_wrong(self):
         x = nm.ones(IMAGE)
         for message, call in {
@@ -418,9 +457,24 @@ class FunctionTest(Case):
             "two numbers for each padded axis": lambda: F.pad(x, (1, 2, 3)),
             "mode is 'area'": lambda: F.grid_sample(x, nm.ones((2, 3, 3, 2)), "area"),
             "multiple of 9": lambda: F.pixel_shuffle(x, 3),
+            "norm: p is 0": lambda: F.normalize(x, 0),
+            "p is -inf": lambda: F.pairwise_distance(x, x, -math.inf),
+            "p is 1.0, has to lie in": lambda: F.alpha_dropout(x, 1.0, True),
+            "beta is 0": lambda: F.softplus(x, 0),
+            "lambd is -1": lambda: F.softshrink(x, -1),
+            "shuffle: the factor is 0": lambda: F.pixel_shuffle(x, 0),
+            "unshuffle: the factor is 0": lambda: F.pixel_unshuffle(x, 0),
+            "groups is 0": lambda: F.channel_shuffle(x, 0),
+            "into 0 groups": lambda: nn.Conv2d(4, 4, 1, groups=0),
+            "have no features": lambda: F.scaled_dot_product_attention(*[nm.ones((1, 1, 2, 0))] * 3),
+            "has no values per channel": lambda: F.batch_norm(nm.ones((0, 3)), None, None, training=True),
+            "several values a channel": lambda: F.instance_norm(nm.ones((2, 3, 0))),
+            "unflatten: a scalar": lambda: nn.Unflatten(0, (1, 1))(nm.ones(())),
+            "^flatten: a scalar": lambda: nn.Flatten()(nm.ones(())),
         }.items():
-            with self.assertRaisesRegex(nm.UsageError, message):
+            with self.assertRaisesRegex(nm.UsageError, message) as caught:
                 call()
+            self.assertNotIn("\n", str(caught.exception))
 
     def test_losses_are_those_functions(self):
         for name in losses.__all__:
@@ -842,6 +896,50 @@ class ModuleTest(Case):
         block.count = nm.zeros((4,))
         self.assertEqual(block.count.shape, (4,))
 
+    def test_values_of_a_trace_are_not_kept(self):
+        def assign(name, value):
+            def forward(module, x):
+                setattr(module, name, value(module, x))
+                return x
+
+            return type("Keeper", (Block,), {"forward": forward})(3)
+
+        for name, value in (
+            ("scale", lambda block, x: block.scale * 0.5),
+            ("count", lambda block, x: x),
+            ("other", lambda block, x: x + 1),
+            ("plain", lambda block, x: nm.Parameter(x)),
+        ):
+            with self.subTest(name):
+                block = assign(name, value)
+                message = rf"{name}: a value of a trace cannot be kept; .* self.register_buffer\('{name}', …\)"
+                with self.assertRaisesRegex(nm.UsageError, message):
+                    nm.compile(block)(nm.ones((2, 3)))
+                self.assertFalse(any(tensor.traced for tensor in block.state_dict().values()))
+        with self.assertRaisesRegex(nm.UsageError, "hint: a value of a trace"):
+            nm.compile(lambda x: Block(3).register_buffer("hint", x))(nm.ones((2,)))
+        block = Block(3)
+        block.scale = block.scale * 0.5  # outside of traces
+        self.close(block.scale, np.full(3, 0.5))
+
+    def test_the_flag_of_frozen_tensors(self):
+        net = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 5, bias=False), nn.Linear(5, 2))
+        net[1].weight = net[0].weight
+        net[1].requires_grad_(False)  # under either name
+        for twin in (net, copy.deepcopy(net), copy.deepcopy(net).to("bf16"), pickle.loads(pickle.dumps(net))):
+            self.assertIs(twin[0].weight, twin[1].weight)
+            self.assertEqual([is_frozen(tensor) for tensor in twin.parameters()], [True, False, False])
+        net.requires_grad_()
+        self.assertFalse(any(map(is_frozen, net.parameters())))
+        net.requires_grad_(False)
+        before = [tensor.numpy().copy() for tensor in net[2].parameters()]
+        net[2].bias = nm.Parameter(net[2].bias)
+        opt = nm.optim.SGD(net.parameters(), lr=0.1)
+        loss = nm.compile(lambda x: opt.minimize(net[2](x).sum()), training=True)
+        loss(nm.ones((1, 5)))
+        self.close(net[2].weight, before[0])
+        self.close(net[2].bias, before[1] - 0.1)
+
     def test_freezing(self):
         block = Block(3)
         block.layers[0].requires_grad_(False)
@@ -872,6 +970,70 @@ class ModuleTest(Case):
         two.load_state_dict({**arrays, "scale": torch.full((3,), 5.0, dtype=torch.float64)})
         self.close(weight, one.layers[0].weight.numpy() * 2)
         self.close(two.scale, np.full(3, 5.0))
+
+    def test_pickles(self):
+        net = nn.Sequential(
+            nn.Conv2d(3, 4, 3),
+            nn.BatchNorm2d(4),
+            nn.Flatten(),
+            nn.TransformerEncoderLayer(4, 2),
+            nn.GRU(2, 3),
+            Block(2),
+        )
+        twin = pickle.loads(pickle.dumps(net.eval()))
+        self.assertEqual(repr(twin), repr(net))
+        self.assertFalse(twin[1].training)
+        self.assertEqual([name for name, _ in twin.named_buffers()], [name for name, _ in net.named_buffers()])
+        for (name, ours), (_, tensor) in zip(twin.state_dict().items(), net.state_dict().items(), strict=True):
+            self.assertIsNot(ours, tensor)
+            self.close(ours, tensor.numpy(), name)
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "block.safetensors")
+            one, two = Block(3), Block(3)
+            one.save(path)
+            one.save(path)  # in the place of the old one
+            self.assertEqual(os.listdir(folder), ["block.safetensors"])
+            self.assertEqual(two.load(path), ([], []))
+            for name, tensor in one.state_dict().items():
+                self.close(two.state_dict()[name], tensor.numpy(), name)
+            with self.assertRaisesRegex(nm.UsageError, "does not fit Linear"):
+                nn.Linear(3, 3).load(path)
+            with self.assertRaisesRegex(nm.DataError, "cannot be written: No such file or directory$"):
+                one.save(os.path.join(folder, "none", "x"))
+
+            numbers = nm.tensor([[1.5, 0.0, -3.0], [2.0, 1.0, 7.0]])
+            stored = {dtype: numbers.to(dtype) for dtype in ("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "bool")}
+            stored |= {dtype: numbers.abs().to(dtype) for dtype in ("i8", "u8", "u16", "u32", "u64")}
+            stored |= {"scalar": nm.tensor(3.0), "empty": nm.zeros((0, 3)), "é": numbers.T}
+            safetensors.save(stored, path)
+            read = safetensors.load(path)
+            self.assertEqual(read.keys(), stored.keys())
+            for name, tensor in stored.items():
+                self.assertEqual((read[name].dtype, read[name].shape), (tensor.dtype, tensor.shape))
+                self.assertEqual(read[name].tolist(), tensor.tolist(), name)
+
+            with open(path, "rb") as file:
+                whole = file.read()
+            for message, content in {
+                "cut off": whole[:-1],
+                "1 bytes belong to no tensor": whole + b"0",
+                "header is no JSON object": whole[:8] + b"[" + whole[9:],
+                "begins at byte 48 of the data, expected 0": whole.replace(b'"f64":', b'"i64":'),
+                "dtype 'F65' is not supported": whole.replace(b"F64", b"F65"),
+                "does not take 48 bytes": whole.replace(b"[2,3]", b"[2,4]", 1),
+                "two data_offsets": whole.replace(b"data_offsets", b"data_offsetz", 1),
+                "it has 3 bytes": whole[:3],
+            }.items():
+                with open(path, "wb") as file:
+                    file.write(content)
+                with self.subTest(message), self.assertRaisesRegex(nm.DataError, f"block.safetensors: .*{message}"):
+                    safetensors.load(path)
+            with self.assertRaisesRegex(nm.DataError, "cannot be read: No such file or directory$"):
+                safetensors.load(path + "x")
+        with self.assertRaisesRegex(nm.UsageError, "no name for a tensor"):
+            safetensors.save({"__metadata__": numbers}, path)
 
     def test_states_that_do_not_fit(self):
         block = Block(3)

@@ -1,5 +1,8 @@
 """Tensors: NumPy's and PyTorch's meanings of operators, indices and reductions, memory that is shared, traced functions and gradients."""
+import copy
 import gc
+import math
+import pickle
 import subprocess
 import sys
 import threading
@@ -10,7 +13,7 @@ import weakref
 import numpy as np
 
 import neurim as nm
-from neurim import _core
+from neurim import _core, tensors
 
 
 class Tensors(unittest.TestCase):
@@ -54,6 +57,157 @@ class Tensors(unittest.TestCase):
         self.assertEqual(((large // 3).tolist(), (large % 3).tolist(), (nm.tensor([3]) ** 39).tolist()), ([(2**62 + 1) // 3, (-(2**62) - 1) // 3], [2, 1], [3**39]))
         self.assertEqual((nm.ones(2, dtype="f16") + nm.ones(2, dtype="f64")).dtype, "f64")
         self.assertEqual((nm.tensor([1]) + nm.tensor([1.0])).dtype, "f32")
+
+    def test_numbers_keep_all_their_digits(self):
+        large = 2**60 + 1
+        for data, dtype, wanted in ((0.1, "f64", 0.1), ([0.1], "f64", [0.1]), (large, None, large), ([16777217.0], "i64", [16777217]), ([2**63 - 1], None, [2**63 - 1]),
+                                    (1 << 70, "f64", 2.0**70), ([True], "f32", [1.0])):
+            self.assertEqual(nm.tensor(data, dtype).tolist(), wanted)
+        np.testing.assert_array_equal(nm.tensor([2**63 + 5], "u64").numpy(), np.array([2**63 + 5], np.uint64))
+        self.assertEqual(nm.full((1, 2), large, "i64").tolist(), [[large, large]])
+        for data, dtype in ((1 << 70, None), ([1 << 70], "i64"), ([-1], "u64"), (10**400, "f64")):
+            with self.assertRaisesRegex(nm.UsageError, "beyond the range"):
+                nm.tensor(data, dtype)
+        x = nm.tensor([2**53])
+        self.assertEqual([one.item() for one in (x == 2**53 + 1, x != 2**53 + 1, x < 2**53 + 1, x <= 2**53 + 1, x > 2**53 + 1, x >= 2**53 + 1)],
+                         [False, True, True, True, False, False])
+        rng = np.random.default_rng(0)
+        for dtype in (np.int64, np.uint64):
+            a = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, 50, dtype=dtype)
+            b = np.where(rng.random(50) < 0.5, a, a + dtype(1))
+            for name in ("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "and", "or", "xor"):
+                np.testing.assert_array_equal(getattr(nm.tensor(a), f"__{name}__")(nm.tensor(b)).numpy(), getattr(a, f"__{name}__")(b), name)
+        for own, other in ((nm.arange(0, 1, 0.1, dtype="f64"), np.arange(0, 1, 0.1)), (nm.arange(2**60, 2**60 + 3), np.arange(2**60, 2**60 + 3)), (nm.arange(5, 0, -2), [5, 3, 1])):
+            np.testing.assert_array_equal(own.numpy(), other)
+        self.assertEqual((nm.tensor([large, -5]).clamp(0, large).tolist(), nm.tensor([large]).clamp(max=2**60).tolist()), ([large, 0], [2**60]))
+        clamped = nm.tensor(np.uint8([1, 9])).clamp(-1, 300)
+        self.assertEqual((clamped.tolist(), clamped.dtype, nm.tensor([1]).clamp(1.5).tolist()), ([1, 9], "u8", [1.5]))
+
+    def test_dtypes_of_results_are_torchs(self):
+        torch = __import__("torch")
+        names = ("uint8", "int8", "int16", "int32", "int64", "bool", "float16", "float32", "float64")
+        for one in names:
+            for other in names:
+                a, b = torch.ones(1, dtype=getattr(torch, one)), torch.ones(1, dtype=getattr(torch, other))
+                for own, theirs in ((nm.Tensor(a.numpy()) + nm.Tensor(b.numpy()), a + b), (nm.Tensor(a.numpy()) * nm.Tensor(b.numpy()), a * b)):
+                    self.assertEqual((own.numpy().dtype, own.tolist()), (theirs.numpy().dtype, theirs.tolist()), (one, other))
+        self.assertEqual((nm.ones(1, dtype="u32") + nm.ones(1, dtype="i8")).dtype, "i64")
+        for dtype in ("u8", "i8", "u32", "bool"):
+            total = nm.full((600,), 100, dtype).sum()
+            self.assertEqual((total.dtype, total.item()), ("i64", 600 if dtype == "bool" else 60000))
+        for own, wanted, dtype in ((nm.tensor([3]) ** 2.0, [9], "f32"), (nm.tensor([3]) ** 2, [9], "i64"), (nm.tensor([3], "i16").square(), [9], "i16"),
+                                   (nm.tensor([3], "u8").floor(), [3], "u8"), (nm.tensor([6]) & 3, [2], "i64"), (1 | nm.tensor([6], "u8"), [7], "u8"), (5 ^ nm.tensor([6]), [3], "i64"),
+                                   (nm.tensor([True, False]) ^ True, [False, True], "bool"), (~nm.tensor([6]), [-7], "i64"), (nm.tensor([1], "u8") + 300, [301], "i64")):
+            self.assertEqual((own.tolist(), own.dtype), (wanted, dtype))
+        with self.assertRaisesRegex(nm.UsageError, "whole numbers"):
+            nm.ones(1) & 1
+
+    def test_remainders_are_pythons(self):
+        for a in (5.0, -5.0, 0.0, -1e-20, 7.5, 1e6):
+            for b in (3.0, -3.0, 0.1, math.inf, -math.inf):
+                a, b = float(np.float32(a)), float(np.float32(b))
+                self.near(nm.tensor(a) % b, np.float32(a % b))
+                self.near(nm.tensor(a) // b, np.float32(a // b))
+        self.assertEqual(((5.5 % nm.tensor([2.0])).tolist(), (7 % nm.tensor([4])).tolist(), (nm.tensor(math.inf) % 2).isnan().item()), ([1.5], [3], True))
+        self.assertEqual(nm.grad(lambda y: (nm.tensor([6.0, 1.0]) % y).sum())(nm.tensor([2.5, math.inf])).tolist(), [-2, 0])
+
+    def test_gradients_of_roots_are_finite(self):
+        self.assertEqual(nm.grad(lambda x: x.std())(nm.ones(3)).tolist(), [0, 0, 0])
+        self.assertEqual(nm.grad(lambda x: x.norm())(nm.zeros(3)).tolist(), [0, 0, 0])
+        self.assertTrue(nm.ones(1).std().isnan().item())
+
+    def test_further_reductions(self):
+        torch = __import__("torch")
+        a = np.random.default_rng(0).normal(size=(3, 5, 2)).astype(np.float32)
+        x = nm.tensor(a)
+        for name in ("sum", "mean", "max", "min", "prod", "var", "std"):
+            biased = {"unbiased": False} if name in ("var", "std") else {}
+            for axis in (None, 1, (0, 2)):
+                self.near(getattr(x, name)(axis=axis, keepdims=True, **biased), getattr(np, name)(a, axis=axis, keepdims=True), 1e-5)
+        for p in (1, 2, 3, math.inf, "fro"):
+            self.near(x.norm(p), torch.tensor(a).norm(p), 1e-5)
+        for axis in (0, 1, -1):
+            self.near(x.cumsum(axis), a.cumsum(axis), 1e-5)
+        self.assertEqual((nm.tensor([2, 3, 2**40]).prod().item(), nm.zeros(0, 2).prod(0).tolist(), nm.tensor([True, True]).cumsum(0).tolist()), (6 * 2**40, [1, 1], [1, 2]))
+        self.assertEqual(nm.grad(lambda x: x.prod())(nm.tensor([1.0, 2, 3, 4, 5])).tolist(), [120, 60, 40, 30, 24])
+        self.assertEqual(nm.grad(lambda x: (x.cumsum(0) * nm.tensor([1.0, 2, 3])).sum())(nm.ones(3)).tolist(), [6, 5, 3])
+        self.assertEqual((nm.tensor([0, 1]).any().item(), nm.tensor([[0, 1], [1, 1]]).all(1).tolist(), nm.zeros(0).all().item(), nm.zeros(0).any().item()),
+                         (True, [False, True], True, False))
+        for data, wanted in ((np.uint8([3, 5, 1]), 2), ([5, -(2**63), 3, -(2**63)], 1), ([True, False, False], 1), ([1.0, math.nan, 0.0], 1)):
+            self.assertEqual(nm.tensor(data).argmin().item(), wanted)
+        self.assertEqual((nm.tensor([[3, 1, 1], [2, 2, 9]]).argmin(1).tolist(), x.argmax(keepdims=True).shape), ([1, 0], (1, 1, 1)))
+        odd = nm.tensor([1.0, math.inf, math.nan])
+        self.assertEqual((odd.isnan().tolist(), odd.isinf().tolist(), nm.compile(lambda x: x.isnan())(odd).tolist()), ([False, False, True], [False, True, False], [False, False, True]))
+        filled = nm.tensor([1, 2]).masked_fill(nm.tensor([True, False]), 7.0)
+        self.assertEqual((filled.tolist(), filled.dtype), ([7, 2], "i64"))
+
+    def test_indices_out_of_range_throw(self):
+        x = nm.arange(6).reshape(2, 3)
+        self.assertEqual((x.gather(1, nm.tensor([[2], [0]], "u8")).tolist(), nm.compile(lambda x, i: x.gather(1, i))(x, nm.tensor([[2], [0]])).tolist()), ([[2], [3]], [[2], [3]]))
+        for index in ([[3], [0]], [[-1], [0]]):
+            with self.assertRaisesRegex(IndexError, "out of range"):
+                x.gather(1, nm.tensor(index))
+            with self.assertRaisesRegex(nm.DataError, "gather"):
+                nm.compile(lambda x, index: x.gather(1, index))(x, nm.tensor(index))
+        for key in ([-4], [2]):
+            with self.assertRaisesRegex(nm.DataError, "gather"):
+                x[nm.tensor(key)]
+        with self.assertRaisesRegex(IndexError, "out of range"):
+            x[nm.tensor([0]), nm.tensor([3])]
+        with self.assertRaisesRegex(nm.DataError, "gather"):
+            nm.compile(lambda x, i, j: x[i, j])(x, nm.tensor([0]), nm.tensor([3]))
+        with self.assertRaisesRegex(nm.UsageError, "does not fit"):
+            x.gather(0, nm.tensor([[0, 0, 0, 0]]))
+
+    def test_lists_and_masks_choose_as_in_numpy(self):
+        a = np.arange(24.0).reshape(2, 3, 4)
+        x = nm.tensor(a)
+        i, j = np.array([1, 0, 1]), np.array([2, -3, 1])
+        every = slice(None)
+        for key in ([], (0, []), np.uint8([1, 0]), (every, np.int16([2, 0])), a[:, :, 0] > 4, (a[:, :, 0] > 4, 1), (..., a[0] > 1), (0, a[0] > 1), a > 3, (i, j), (i, every, j),
+                    (every, j, i), (None, i, j), (i, None, j), (0, every, i), ([[0], [1]], j), (..., i), (i, j, i), (0, j, i), (i, slice(0, 2), 0), np.array(1), np.int64(1)):
+            np.testing.assert_array_equal(x[key].numpy(), a[key], str(key))
+        np.testing.assert_array_equal(nm.compile(lambda x, i: x[:, i])(x, nm.tensor(1)).numpy(), a[:, 1])
+        for key in (True, np.True_, 1.0, np.float32(1), "a", nm.tensor(1.0), nm.tensor(True), (..., ...), np.array([1.5]), (0, 0, 0, 0), a[:, :2] > 0, [True, False, True]):
+            with self.assertRaises(IndexError, msg=str(key)):
+                x[key]
+
+    def test_numpy_and_python_work_with_tensors(self):
+        x = nm.tensor([1.0, 2.0])
+        for own, wanted in ((np.float64(2) * x, [2, 4]), (np.float32([2, 2]) * x, [2, 4]), (np.int64(3) - x, [2, 1]), (np.float64(1) < x, [False, True])):
+            self.assertIsInstance(own, nm.Tensor)
+            self.assertEqual((own.tolist(), own.dtype), (wanted, "bool" if wanted[1] is True else "f32"))
+        for data, dtype, wanted in (([np.int64(1), np.int64(2)], "i64", [1, 2]), ([np.float32(1), 2], "f32", [1, 2]), ([np.ones(2), np.zeros(2)], "f64", [[1, 1], [0, 0]]),
+                                    ([[1, 2], np.array([3, 4])], "i64", [[1, 2], [3, 4]]), ([[np.ones(1)], [np.zeros(1)]], "f64", [[[1]], [[0]]]), (np.array([1, 2], ">i4"), "i32", [1, 2])):
+            self.assertEqual((nm.tensor(data).dtype, nm.tensor(data).tolist()), (dtype, wanted))
+        for data in (np.array(["2020"], "datetime64[D]"), np.longdouble([1]), np.zeros(2, "i4,f4")):
+            with self.assertRaises(nm.UsageError) as raised:
+                nm.tensor(data)
+            self.assertIn(str(data.dtype), str(raised.exception))
+            self.assertNotIn("\n", str(raised.exception))
+        read_only = np.arange(4.0)
+        read_only.flags.writeable = False
+        self.assertNotEqual(nm.from_dlpack(read_only).data_ptr(), read_only.ctypes.data)
+        self.assertEqual((f"{nm.tensor(1.5):.3f}", f"{nm.tensor(3)}", f"{x}"), ("1.500", "3", "Tensor([1., 2.], dtype=f32)"))
+        self.assertEqual((repr(nm.zeros(0, 3)), repr(nm.zeros(0)), repr(nm.tensor(True))), ("Tensor([], shape=(0, 3), dtype=f32)", "Tensor([], dtype=f32)", "Tensor(True, dtype=bool)"))
+        self.assertEqual((x == object(), x != None), (False, True))  # noqa: E711
+        with self.assertRaises(TypeError):
+            x + object()
+        for one in (x, nm.tensor([1.5], dtype="bf16"), nm.tensor(3), nm.tensor([True]), nm.zeros(0, 3)):
+            for other in (pickle.loads(pickle.dumps(one)), copy.copy(one), copy.deepcopy(one)):
+                self.assertEqual((other.dtype, other.shape, other.tolist()), (one.dtype, one.shape, one.tolist()))
+
+    def test_wrong_arguments_are_said_in_a_line(self):
+        x = nm.ones(2)
+        for function, words in ((lambda: nm.cat([[1], [2]]), "cat: takes tensors, got list"), (lambda: nm.cat([]), "cat: there are no"), (lambda: nm.stack([]), "stack: there are no"),
+                                (lambda: x.reshape(1, 2).repeat(2), "repeat"), (lambda: nm.arange(0, 1, 0), "step is 0"), (lambda: x.chunk(0), "chunk"),
+                                (lambda: x.split(0), "split"), (lambda: x.reshape(1, 2).flatten(1, 0), "start_dim"), (lambda: x.norm(-1), "norm"),
+                                (lambda: x.gather(0, 3), "gather: takes tensors, got int"), (lambda: x.index_select(0, [1]), "index_select: takes"),
+                                (lambda: tensors._one("relu", [1]), "relu: takes tensors, got list")):
+            with self.assertRaisesRegex(nm.UsageError, words):
+                function()
+        self.assertEqual((x.repeat(0, 2).shape, x.repeat(0).shape, [one.shape for one in nm.zeros(0, 3).split(2)], [one.shape for one in nm.zeros(0, 3).chunk(2)]),
+                         ((0, 4), (0,), [(0, 3)], [(0, 3)]))
 
     def test_indices_are_numpys(self):
         a = np.arange(60, dtype=np.float32).reshape(3, 4, 5)

@@ -102,6 +102,52 @@ class Training(unittest.TestCase):
         with self.assertRaisesRegex(nm.DataError, "broken.png"):
             own.predict(broken, topk=1)
 
+    def test_models_by_name_are_modules(self):
+        model = nm.create_model("resnet20", num_classes=2)
+        self.assertIn("resnet20", repr(model))
+        self.assertEqual(len(list(model.parameters())), len({name for name in model.state_dict() if "running" not in name}))
+        other = nm.create_model("resnet20", num_classes=2, seed=1)
+        other.load_state_dict(model.state_dict())
+        x = nm.rand(2, 3, 32, 32)
+        self.assertEqual(other(x).tolist(), model(x).tolist())
+        opt = nm.optim.SGD(model.parameters(), lr=0.1)
+        loss = nm.compile(lambda x: opt.minimize(model(x).square().mean()), training=True)(x)
+        self.assertTrue(np.isfinite(loss.item()))
+        self.assertNotEqual(other(x).tolist(), model(x).tolist())
+        model.requires_grad_(False)
+        with self.assertRaisesRegex(nm.UsageError, "frozen"):
+            model.fit(nm.data.arrays(*squares(20, 32)), **self.how)
+
+    def test_looking_at_a_run_leaves_the_network(self):
+        images, labels = squares(60)
+        net = Net()
+        net.norm.eval()
+        run = net.fit(nm.data.arrays(images, labels), epochs=2, batch=20, lr=0.01, **self.how)
+        self.assertEqual((net.training, net.norm.training, net.norm.running_mean.tolist()), (True, False, [0] * 8))
+        net.fc.weight.assign(nm.zeros(2, 8))
+        run.predict(images[0]), run.evaluate(), run.export("onnx")
+        self.assertEqual(net.fc.weight.tolist(), [[0] * 8] * 2)
+
+    def test_networks_that_reshape_are_exported(self):
+        images, labels = squares(60)
+        data = nm.data.arrays(images, labels)
+
+        class Flat(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv, self.fc = nn.Conv2d(3, 4, 3, stride=4), nn.Linear(4 * 3 * 3, 2)
+
+            def forward(self, x):
+                return self.fc(self.conv(x).reshape(x.shape[0], -1))
+
+        run = Flat().fit(data, epochs=1, batch=20, **self.how)
+        loaded = nm.load(run.export("onnx").path)
+        own = run.predict(list(images[:3]))
+        for one, other in zip(own, loaded.predict(list(images[:3])), strict=True):
+            self.assertEqual(one.label, other.label)
+            self.assertAlmostEqual(one[0][1], other[0][1], 5)
+        self.assertEqual(nm.load(Net().fit(data, epochs=1, batch=20, **self.how).export("onnx", dynamic=True).path).predict(images[0]).unreadable, "")
+
     def test_data_sets_of_python_and_loaders(self):
         images, labels = squares(40)
 
@@ -159,7 +205,10 @@ class Training(unittest.TestCase):
         images, labels = squares(20)
         data = nm.data.arrays(images, labels)
         for call, words in ((lambda: nm.create_model("resnet19"), "did you mean 'resnet18'"), (lambda: nm.data.open("/nowhere"), "no such folder"),
-                            (lambda: Net().fit(data, epoch=1, **self.how), "epochs"), (lambda: nm.load("/nowhere.onnx"), "nowhere"),
+                            (lambda: Net().fit(data, epoch=1, **self.how), "epochs"), (lambda: nm.data.arrays(images, labels, val_spilt=0.5), "val_split"),
+                            (lambda: Net().fit((images, labels), **self.how), "nm.data.arrays"),
+                            (lambda: Net().fit(nm.data.samples([(None, 0), (None, 1)] * 9, imgsz=12), **self.how), "no array"),
+                            (lambda: Net().fit(nm.data.samples([(np.zeros((0, 4, 3), np.uint8), i % 2) for i in range(18)], imgsz=12), **self.how), "0 rows"), (lambda: nm.load("/nowhere.onnx"), "nowhere"),
                             (lambda: nm.data.arrays(images, labels[:5]), "20 images and 5 labels"), (lambda: nm.data.arrays(images / 255.0, labels), "uint8"),
                             (lambda: nm.data.arrays(images, labels, class_names=["one"]), "none of the 1"), (lambda: nm.command("vall"), "val")):
             with self.assertRaisesRegex(nm.Error, words):
@@ -172,7 +221,7 @@ import neurim as nm
 sys.path.insert(0, {tests!r})
 from training_test import Net, squares
 nm.seed(1)
-run = Net().fit(nm.data.arrays(*squares(2000, 24)), epochs=12, batch=10, deterministic=True, project={folder!r}, name=sys.argv[1])
+run = Net().fit(nm.data.arrays(*squares(800, 16)), epochs=20, batch=10, deterministic=True, project={folder!r}, name=sys.argv[1])
 print("done", run.path)
 """
         program = program.format(tests=str(Path(__file__).parent), folder=str(self.folder))
@@ -183,7 +232,7 @@ print("done", run.path)
         whole = begin("whole")
         stopped = begin("stopped")
         for line in stopped.stdout:
-            if " 1/12" in line:
+            if " 1/20" in line:
                 break
         time.sleep(0.3)
         stopped.send_signal(signal.SIGINT)
@@ -194,8 +243,8 @@ print("done", run.path)
         self.assertEqual(whole.wait(120), 0, whole.stderr.read())
         whole.stdout.close(), whole.stderr.close()
         progress = json.loads((self.folder / "stopped" / "metrics.jsonl").read_text().splitlines()[-1])["epoch"]
-        self.assertLess(progress, 12)
-        resume = f"nm.resume({str(self.folder / 'stopped')!r}, model=Net(), data=nm.data.arrays(*squares(2000, 24)), verbose=False)"
+        self.assertLess(progress, 20)
+        resume = f"nm.resume({str(self.folder / 'stopped')!r}, model=Net(), data=nm.data.arrays(*squares(800, 16)), verbose=False)"
         lines = program.split("nm.seed(1)")[0] + resume
         subprocess.run([sys.executable, "-c", lines], check=True)
         self.assertEqual(weights_of(nm.Run(self.folder / "stopped")), weights_of(nm.Run(self.folder / "whole")))
