@@ -596,7 +596,7 @@ TEST(ReduceGradients, GoesOnBesideTheBackwardPass) {
     nn::Linear first(4, 5), again(5, 5), second(5, 6), third(6, 2);
     Parameters all;
     for (const nn::Linear* net : {&first, &again, &second, &third})
-      for (Parameter p : named_parameters(*net)) {
+      for (const Parameter& p : named_parameters(*net)) {
         std::vector<float> values(static_cast<std::size_t>(std::int64_t{p.tensor.numel()}));
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i + all.size())) / 4;
         p.tensor.write(values.data());
