@@ -29,10 +29,4 @@ void check_whole(const Dataset& dataset, const std::string& out, std::int64_t sk
          " images are left out; repair or remove them ('neurim data scan' says why)");
 }
 
-Split split_option(const std::string& word) {
-  for (const Split split : kSplits)
-    if (name(split) == word) return split;
-  fail(Fault::usage, "split: there is no '", word, "'; known are train, val, test");
-}
-
 }  // namespace neurim::cli

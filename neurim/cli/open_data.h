@@ -30,7 +30,4 @@ Split first_split(const Dataset& dataset);
 /// data is lost or so many images were skipped.
 void check_whole(const Dataset& dataset, const std::string& out, std::int64_t skipped = 0);
 
-/// The split of that name. Throws Error(usage) for another.
-Split split_option(const std::string& word);
-
 }  // namespace neurim::cli

@@ -171,6 +171,12 @@ std::string_view name(Split split) {
   return names[static_cast<std::size_t>(split)];
 }
 
+Split split_option(std::string_view word) {
+  for (const Split split : kSplits)
+    if (name(split) == word) return split;
+  fail(Fault::usage, "split: there is no '", word, "'; known are train, val, test");
+}
+
 bool is_class_folder(const std::string& path) {
   std::error_code error;
   return std::filesystem::is_directory(path, error) &&

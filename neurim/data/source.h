@@ -18,6 +18,8 @@ enum class Split : std::uint8_t { train, val, test };
 /// All of them.
 inline constexpr std::array kSplits{Split::train, Split::val, Split::test};
 std::string_view name(Split split);  ///< "train", "val" or "test"
+/// The split that an option of that name says. Throws Error(usage) for another word.
+Split split_option(std::string_view word);
 /// Appends its name.
 inline void append(std::string& out, Split split) { out += name(split); }
 

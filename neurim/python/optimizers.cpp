@@ -15,6 +15,16 @@ Parameters parameters_of(const Named& named) {
   return all;
 }
 
+/// Adam or AdamW, whose options have the same names.
+template <class Kind>
+void bind_adam(nb::module_& module, const char* name) {
+  nb::class_<Kind, Optimizer>(module, name)
+      .def("__init__", [](Kind* self, const Named& named, double lr, double beta1, double beta2, double eps,
+                          double weight_decay, bool decay_1d) {
+        new (self) Kind(parameters_of(named), {lr, beta1, beta2, eps, weight_decay, decay_1d});
+      });
+}
+
 }  // namespace
 
 void bind_optimizers(nb::module_& module) {
@@ -33,7 +43,6 @@ void bind_optimizers(nb::module_& module) {
           },
           nb::arg("loss"), nb::arg("samples") = 1.0)
       .def("step", nb::overload_cast<const Tensors&>(&Optimizer::step))
-      .def("weights", &Optimizer::weights)
       .def_prop_rw("lr", &Optimizer::lr, &Optimizer::set_lr)
       .def_prop_ro("steps", &Optimizer::steps)
       .def("state",
@@ -43,25 +52,17 @@ void bind_optimizers(nb::module_& module) {
              return all;
            })
       .def("clip_norm", [](Optimizer& o, double most) { o.add(std::make_unique<ClipGradientNorm>(most)); })
-      .def("clip_value", [](Optimizer& o, double most) { o.add(std::make_unique<ClipGradientValue>(most)); })
-      .def("scale_losses", &Optimizer::scale_losses)
-      .def("accumulate", [](Optimizer& o) { o.accumulate(); })
-      .def("hold", [](Optimizer& o, bool holds) { o.hold(holds); });
+      .def("clip_value", [](Optimizer& o, double most) { o.add(std::make_unique<ClipGradientValue>(most)); });
   nb::class_<SGD, Optimizer>(module, "SGD")
       .def("__init__", [](SGD* self, const Named& named, double lr, double momentum, double dampening,
                           double weight_decay, bool nesterov, bool decay_1d) {
         new (self) SGD(parameters_of(named), {lr, momentum, dampening, weight_decay, nesterov, decay_1d});
       });
-  const auto adam = [](Adam* self, const Named& named, double lr, double beta1, double beta2, double eps,
-                       double weight_decay, bool decay_1d) {
-    new (self) Adam(parameters_of(named), {lr, beta1, beta2, eps, weight_decay, decay_1d});
-  };
-  nb::class_<Adam, Optimizer>(module, "Adam").def("__init__", adam);
-  nb::class_<AdamW, Optimizer>(module, "AdamW")
-      .def("__init__", [](AdamW* self, const Named& named, double lr, double beta1, double beta2, double eps,
-                          double weight_decay, bool decay_1d) {
-        new (self) AdamW(parameters_of(named), {lr, beta1, beta2, eps, weight_decay, decay_1d});
-      });
+  bind_adam<Adam>(module, "Adam");
+  bind_adam<AdamW>(module, "AdamW");
+  module.def("cosine_lr", &cosine_lr);
+  module.def("step_lr", &step_lr);
+  module.def("warmup_lr", &warmup_lr);
 }
 
 }  // namespace neurim::python

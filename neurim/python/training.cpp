@@ -27,12 +27,6 @@ TrainOptions options_of(const Words& words) {
   return options;
 }
 
-Split split_of(const std::string& word) {
-  for (const Split split : kSplits)
-    if (name(split) == word) return split;
-  fail(Fault::usage, "split: there is no '", word, "'; known are train, val, test");
-}
-
 ImageSize size_of(const Pixels& pixels);
 
 /// Calls without the interpreter's lock, so that other threads of Python go on.
@@ -80,7 +74,8 @@ Dataset dataset_from(nb::object get, const std::vector<std::int64_t>& labels, st
   listing.source = std::make_shared<PythonSource>(std::move(get), all);
   listing.class_names = std::move(class_names);
   listing.labels = labels;
-  for (std::size_t i = 0; i < splits.size(); ++i) listing[split_of(splits[i])].push_back(static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < splits.size(); ++i)
+    listing[split_option(splits[i])].push_back(static_cast<std::int64_t>(i));
   return {std::move(listing), dataset_of(options_of(words)), called};
 }
 
@@ -222,7 +217,7 @@ class Batches {
     preprocess_ = preprocess;
     const nb::gil_scoped_release others_run;
     source_ = open_loader(
-        "neurim", dataset, split_of(split), preprocess, {},
+        "neurim", dataset, split_option(split), preprocess, {},
         {.batch = batch, .workers = workers, .seed = seed, .shuffle = shuffle, .drop_last = drop_last});
   }
   void start(std::uint32_t epoch) {
@@ -264,7 +259,7 @@ static void bind_data(nb::module_& module) {
                     return Dataset::open(path, options);
                   })
       .def_static("from_source", &dataset_from)
-      .def("size", [](const Dataset& data, const std::string& split) { return data.size(split_of(split)); })
+      .def("size", [](const Dataset& data, const std::string& split) { return data.size(split_option(split)); })
       .def_prop_ro("class_names", &Dataset::class_names)
       .def_prop_ro("notes", &Dataset::notes)
       .def_prop_ro("multi_label", &Dataset::multi_label)
@@ -274,10 +269,10 @@ static void bind_data(nb::module_& module) {
                      if (!size) return {};
                      return std::vector<int>{size->height, size->width, size->channels};
                    })
-      .def("name",
-           [](const Dataset& data, const std::string& split, std::int64_t i) { return data.name(split_of(split), i); })
+      .def("name", [](const Dataset& data, const std::string& split,
+                      std::int64_t i) { return data.name(split_option(split), i); })
       .def("label", [](const Dataset& data, const std::string& split, std::int64_t i) {
-        return data.label(split_of(split), i);
+        return data.label(split_option(split), i);
       });
   nb::class_<Batches>(module, "Batches")
       .def(nb::init<const Dataset&, const std::string&, int, int, int, const std::vector<double>&,
@@ -341,7 +336,7 @@ static void bind_runs(nb::module_& module) {
              [](const Model& model, const Dataset& dataset, const std::string& split, const Words& words) {
                const TrainOptions options = options_of(words).resolved(model, dataset);
                return metrics_dict(interruptible<Metrics>([&](const std::atomic<int>& stop) {
-                 Validation validation(model, dataset, split_of(split), preprocess_of(options), options);
+                 Validation validation(model, dataset, split_option(split), preprocess_of(options), options);
                  const auto watch = [&](double) { return stop == 0; };
                  if (dataset.multi_label()) {
                    const auto result = validation.run_multi_label(watch);

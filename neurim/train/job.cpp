@@ -64,9 +64,9 @@ void Job::broadcast(const Tensor& tensor, int root) const {
   if (rank() != root) tensor.write(data.data());
 }
 
-void Job::broadcast(const Model& model) const {
+void Job::broadcast(ModuleRef module) const {
   if (alone()) return;
-  for (const Parameter& parameter : named_parameters(model)) broadcast(parameter.tensor, 0);
+  for (const Parameter& parameter : named_parameters(module)) broadcast(parameter.tensor, 0);
 }
 
 void Job::average(const Tensors& tensors, ProcessGroup& group) {

@@ -44,8 +44,8 @@ class Job {
   std::string of_first(const std::string& text) const;
   /// The tensor becomes that of the root rank.
   void broadcast(const Tensor& tensor, int root) const;
-  /// All tensors of the model become those of rank 0.
-  void broadcast(const Model& model) const;
+  /// All tensors of the module become those of rank 0.
+  void broadcast(ModuleRef module) const;
   /// f32 tensors become their means over the ranks of a group.
   static void average(const Tensors& tensors, ProcessGroup& group);
   /// The weights and the state of the optimizer become their means over the ranks.

@@ -14,10 +14,8 @@ Replica::Replica(std::string device, std::shared_ptr<ProcessGroup> group)
     : device_(std::move(device)), job_(std::move(group)) {}
 
 void Replica::mirror(ModuleRef module) const {
-  for (const Parameter& parameter : named_parameters(module)) {
-    parameter.tensor.place(device());
-    job_.broadcast(parameter.tensor, 0);
-  }
+  for (const Parameter& parameter : named_parameters(module)) parameter.tensor.place(device());
+  job_.broadcast(module);
 }
 
 void Replica::share_gradients(Optimizer& optimizer) const {

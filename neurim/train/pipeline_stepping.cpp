@@ -66,8 +66,7 @@ class PipelineStepping final : public Stepping {
     for (const std::string& line : std::exchange(lines_, {})) of_.tell(line);
     begin_batch();
     const std::int64_t count = std::ssize(parts_);
-    const bool at_once = of_.options.parallel.schedule == "gpipe";
-    const std::int64_t ahead = at_once ? count : std::min<std::int64_t>(count, stages_ - 1 - stage_);
+    const std::int64_t ahead = ahead_of(count);
     for (std::int64_t next = 0; next < count + ahead; ++next) {
       if (next < count && !is_last()) forward(next);
       if (next >= ahead) backward(next - ahead);
@@ -88,13 +87,12 @@ class PipelineStepping final : public Stepping {
   std::size_t planned_bytes() const override {
     std::size_t sum = inputs_.instance_bytes() + follow_.instance_bytes();
     const std::int64_t parts = of_.options.parallel.microbatches;
-    const bool at_once = of_.options.parallel.schedule == "gpipe";
     for (const auto& [samples, plans] : plans_) {
       if (plans.forward) sum += plans.forward->instance_bytes();
       sum += plans.backward->instance_bytes();
       std::size_t kept = size_of(plans.in) + size_of(plans.out);  // of a micro-batch that waits for its way back
       for (const Tensor& input : plans.backward->inputs()) kept += bytes(input.type());
-      sum += kept * static_cast<std::size_t>(at_once ? parts : std::min<std::int64_t>(parts, stages_ - stage_));
+      sum += kept * static_cast<std::size_t>(std::min(parts, ahead_of(parts) + 1));
     }
     return sum;
   }
@@ -122,6 +120,11 @@ class PipelineStepping final : public Stepping {
     Plans* plans = nullptr;
   };
 
+  /// How many micro-batches of so many go forward before the first comes back.
+  std::int64_t ahead_of(std::int64_t count) const {
+    const bool at_once = of_.options.parallel.schedule == "gpipe";
+    return at_once ? count : std::min<std::int64_t>(count, stages_ - 1 - stage_);
+  }
   bool is_first() const { return stage_ == 0; }
   bool is_last() const { return stage_ + 1 == stages_; }
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _core
 from ._core import DataError, Tensor, UsageError
-from .tensors import tensor
+from .tensors import call, check_tensors, tensor, where
 
 Size = int | Sequence[int]  # one number for all axes, or one for each
 OptionalSize = int | None | Sequence[int | None]
@@ -21,20 +21,12 @@ OptionalSize = int | None | Sequence[int | None]
 
 def _ops(name: str, *inputs: Tensor | None, **attributes: Any) -> list[Tensor]:
     """Applies an op; an input that is None is left out."""
-    given = [x for x in inputs if x is not None]
-    _check_tensors(name, *given)
-    return _core.call(name, given, attributes)
+    return call(name, [x for x in inputs if x is not None], **attributes)
 
 
 def _op(name: str, *inputs: Tensor | None, **attributes: Any) -> Tensor:
     """The first output of an op."""
     return _ops(name, *inputs, **attributes)[0]
-
-
-def _check_tensors(name: str, *inputs: object) -> None:
-    for x in inputs:
-        if not isinstance(x, Tensor):
-            raise UsageError(f"{name}: takes tensors, got {type(x).__name__}; nm.tensor(x) makes one")
 
 
 def _each(value: Size, axes: int) -> list[int]:
@@ -47,14 +39,6 @@ def _each(value: Size, axes: int) -> list[int]:
 def _full(like: Tensor, shape: Sequence[int], value: float) -> Tensor:
     """A tensor of one value, of the dtype and on the device of `like`."""
     return _core.full(list(shape), value, like.dtype).to(like.device)
-
-
-def _where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
-    """a where the condition holds, else b; a number takes the dtype of the other one."""
-    if not isinstance(a, Tensor):
-        assert isinstance(b, Tensor)
-        a = _full(b, (), a)
-    return _op("where", condition, a, b if isinstance(b, Tensor) else _full(a, (), b))
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -219,7 +203,7 @@ def conv_transpose3d(
 
 def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1) -> Tensor:
     """input(N,C,H,W) -> (N,C*kh*kw,windows): the elements of each window as a column."""
-    _check_tensors("unfold", input)
+    check_tensors("unfold", input)
     channels, (height, width) = input.shape[1], _each(kernel_size, 2)
     places = height * width
     one = _op("one_hot", _op("iota", n=places), classes=places, dtype=input.dtype).to(input.device)
@@ -403,7 +387,7 @@ def batch_norm(
     `training` takes mean and variance of the batch, and moves the running ones, where there are any, towards the mean
     and the unbiased variance; without it the running ones are used (Ioffe and Szegedy, 2015).
     """
-    _check_tensors("batch_norm", input)
+    check_tensors("batch_norm", input)
     if input.ndim < 2:
         raise UsageError(f"batch_norm: takes an input (N,C,…), got {input.shape}")
     if (running_mean is None) != (running_var is None) or (running_mean is None and not training):
@@ -441,7 +425,7 @@ def instance_norm(
     With `use_input_stats` running statistics move towards the means over the batch of those of the samples; without
     it they are used (Ulyanov et al., 2016).
     """
-    _check_tensors("instance_norm", input)
+    check_tensors("instance_norm", input)
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if input.ndim < 3 or math.prod(input.shape[2:]) < 2:
@@ -466,14 +450,14 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Normalizes over the last axes, of sizes `normalized_shape`, as are those of weight and bias (Ba et al., 2016)."""
-    _check_tensors("layer_norm", input)
+    check_tensors("layer_norm", input)
     scale, shift = _affine(input, _each(normalized_shape, 1), weight, bias)
     return _op("layer_norm", input, scale, shift, eps=eps)
 
 
 def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """input / sqrt(mean of squares + eps) * weight over the last axes (Zhang and Sennrich, 2019); eps is 2^-23."""
-    _check_tensors("rms_norm", input)
+    check_tensors("rms_norm", input)
     scale = _full(input, _each(normalized_shape, 1), 1.0) if weight is None else weight
     return _op("rms_norm", input, scale, eps=2.0**-23 if eps is None else eps)
 
@@ -482,7 +466,7 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """Normalizes the channels of each sample of (N,C,…) in groups; weight(C), bias(C) (Wu and He, 2018)."""
-    _check_tensors("group_norm", input)
+    check_tensors("group_norm", input)
     scale, shift = _affine(input, (input.shape[1],), weight, bias)
     return _op("group_norm", input, scale, shift, groups=num_groups, eps=eps)
 
@@ -505,13 +489,13 @@ def _norm(x: Tensor, p: float, dim: int, keepdim: bool) -> Tensor:
         return _sum(size, dim, keepdim=keepdim)
     powers = _sum(_op("square", x) if p == 2 else size**p, dim, keepdim=keepdim)
     none = powers == 0
-    safe = _where(none, 1.0, powers)
-    return _where(none, 0.0, _op("sqrt", safe) if p == 2 else safe ** (1 / p))
+    safe = where(none, 1.0, powers)
+    return where(none, 0.0, _op("sqrt", safe) if p == 2 else safe ** (1 / p))
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """input divided by its p-norm along `dim`, or by `eps` where the norm is less."""
-    _check_tensors("normalize", input)
+    check_tensors("normalize", input)
     x = _wide(input)
     return (x / _op("clamp", _norm(x, p, dim, True), low=eps, high=math.inf)).to(input.dtype)
 
@@ -588,7 +572,7 @@ def tanh(input: Tensor) -> Tensor:
 
 def tanhshrink(input: Tensor) -> Tensor:
     """x - tanh(x)"""
-    _check_tensors("tanhshrink", input)
+    check_tensors("tanhshrink", input)
     x = _wide(input)
     return (x - tanh(x)).to(input.dtype)
 
@@ -614,7 +598,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
         raise UsageError("softplus: beta is 0, has to be another number")
     y = _op("softplus", input) if beta == 1 else _op("softplus", input * beta) / beta
     # The two differ by less than the rounding of f32 from the default threshold on.
-    return y if threshold >= 20 else _where(input * beta > threshold, input, y)
+    return y if threshold >= 20 else where(input * beta > threshold, input, y)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -624,7 +608,7 @@ def softsign(input: Tensor) -> Tensor:
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved by lambd towards 0 where |x| > lambd, else 0."""
-    _check_tensors("softshrink", input)
+    check_tensors("softshrink", input)
     if lambd < 0:
         raise UsageError(f"softshrink: lambd is {lambd}, has to be 0 or more")
     x = _wide(input)
@@ -633,14 +617,14 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x where |x| > lambd, else 0."""
-    _check_tensors("hardshrink", input)
-    return _where(_op("abs", _wide(input)) <= lambd, 0.0, input)  # NaN, which is not <=, stays
+    check_tensors("hardshrink", input)
+    return where(_op("abs", _wide(input)) <= lambd, 0.0, input)  # NaN, which is not <=, stays
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where x > threshold or NaN, else value."""
-    _check_tensors("threshold", input)
-    return _where(input <= threshold, float(value), input)
+    check_tensors("threshold", input)
+    return where(input <= threshold, float(value), input)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -672,7 +656,7 @@ def log_softmax(input: Tensor, dim: int, dtype: str | None = None) -> Tensor:
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Sets each element to 0 with probability p and scales the others by 1/(1-p) (Srivastava et al., 2014)."""
-    _check_tensors("dropout", input)
+    check_tensors("dropout", input)
     if not training or p == 0:
         return input
     key, ordinal = _core.random_key()
@@ -680,7 +664,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def _channel_dropout(axes: int, input: Tensor, p: float, training: bool) -> Tensor:
-    _check_tensors(f"dropout{axes}d", input)
+    check_tensors(f"dropout{axes}d", input)
     if input.ndim != axes + 2:
         raise UsageError(f"dropout{axes}d: takes x(N,C,…) of {axes + 2} axes, got {input.shape}")
     if not training or p == 0:
@@ -705,7 +689,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Sets elements to the lower limit of selu; keeps mean 0 and variance 1 (Klambauer et al., 2017)."""
-    _check_tensors("alpha_dropout", input)
+    check_tensors("alpha_dropout", input)
     if not training or p == 0:
         return input
     if not 0 <= p < 1:
@@ -714,7 +698,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     x = _wide(input)
     stays = dropout(_full(x, x.shape, 1.0), p) > 0.0
     scale = 1 / math.sqrt((1 - p) * (1 + p * limit * limit))
-    return (_where(stays, x, limit) * scale - scale * p * limit).to(input.dtype)
+    return (where(stays, x, limit) * scale - scale * p * limit).to(input.dtype)
 
 
 # Tables of embeddings, padding, resampling
@@ -726,7 +710,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     Raises DataError for an index outside of 0 … n-1; in a trace, whose values are not known yet, -n … -1 count from
     the back.
     """
-    _check_tensors("embedding", input, weight)
+    check_tensors("embedding", input, weight)
     if not _core.tracing() and math.prod(input.shape) > 0:
         for index in (input.min().item(), input.max().item()):
             if not 0 <= index < weight.shape[0]:
@@ -814,7 +798,7 @@ def grid_sample(
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """input(N,C*r*r,H,W) -> (N,C,H*r,W*r), r being the factor (Shi et al., 2016)."""
-    _check_tensors("pixel_shuffle", input)
+    check_tensors("pixel_shuffle", input)
     r = upscale_factor
     if r < 1:
         raise UsageError(f"pixel_shuffle: the factor is {r}, has to be 1 or more")
@@ -826,7 +810,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """input(N,C,H*r,W*r) -> (N,C*r*r,H,W): the inverse of pixel_shuffle."""
-    _check_tensors("pixel_unshuffle", input)
+    check_tensors("pixel_unshuffle", input)
     r = downscale_factor
     if r < 1:
         raise UsageError(f"pixel_unshuffle: the factor is {r}, has to be 1 or more")
@@ -838,7 +822,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels of (N,C,…), read as (groups, C/groups), in the order of (C/groups, groups) (Zhang et al., 2018)."""
-    _check_tensors("channel_shuffle", input)
+    check_tensors("channel_shuffle", input)
     if groups < 1:
         raise UsageError(f"channel_shuffle: groups is {groups}, has to be 1 or more")
     if input.ndim < 2 or input.shape[1] % groups:
@@ -879,7 +863,7 @@ def scaled_dot_product_attention(
     `scale` is 1/sqrt(E) by default. `is_causal`: query i sees the keys 0 … i. Keys and values of fewer heads, with
     `enable_gqa`, serve neighbouring heads of the query (Vaswani et al., 2017; Ainslie et al., 2023).
     """
-    _check_tensors("scaled_dot_product_attention", query, key, value)
+    check_tensors("scaled_dot_product_attention", query, key, value)
     if query.ndim == 3:
         if attn_mask is not None and attn_mask.ndim == 3:
             attn_mask = attn_mask.unsqueeze(1)
@@ -898,14 +882,14 @@ def scaled_dot_product_attention(
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x1 x2 / (max(|x1|, eps) max(|x2|, eps)) along `dim`."""
-    _check_tensors("cosine_similarity", x1, x2)
+    check_tensors("cosine_similarity", x1, x2)
     a, b = _wide(x1), _wide(x2)
     return _sum(normalize(a, 2, dim, eps) * normalize(b, 2, dim, eps), dim).to(x1.dtype)
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last axis."""
-    _check_tensors("pairwise_distance", x1, x2)
+    check_tensors("pairwise_distance", x1, x2)
     return _norm(_wide(x1) - _wide(x2) + eps, p, -1, keepdim).to(x1.dtype)
 
 
@@ -919,7 +903,7 @@ def _reduced(losses: Tensor, reduction: str, dtype: str) -> Tensor:
 
 
 def _check_alike(loss: str, input: Tensor, target: Tensor) -> None:
-    _check_tensors(loss, input, target)
+    check_tensors(loss, input, target)
     if input.shape != target.shape:
         raise UsageError(f"{loss}: {input.shape} and {target.shape} differ; this loss does not broadcast")
 
@@ -939,7 +923,7 @@ def cross_entropy(
     this share of the target evenly over the classes. A floating target (N,C,…) holds probabilities of the classes;
     then the mean is over the places.
     """
-    _check_tensors("cross_entropy", input, target)
+    check_tensors("cross_entropy", input, target)
     if not _core.is_floating(target.dtype):
         more = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": float(label_smoothing)}
         return _op("cross_entropy", input, target.to("i64"), weight, **more)
@@ -962,17 +946,17 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """-input[target]: log probabilities (N,C,…), class numbers (N,…), weight(C)."""
-    _check_tensors("nll_loss", input, target)
+    check_tensors("nll_loss", input, target)
     x, classes = _wide(input), input.shape[1]
     target = target.to("i64")
     counts = target != ignore_index
-    label = _where(counts, target, 0)
+    label = where(counts, target, 0)
     hit = _op("one_hot", label, classes=classes, dtype="bool")
     hit = hit.permute(0, hit.ndim - 1, *range(1, hit.ndim - 1))
     weights = counts.to(x.dtype)
     if weight is not None:
         weights = weights * _op("gather", weight.to(x.dtype), label, axis=0)
-    losses = _where(counts, -_sum(_where(hit, x, 0.0), 1) * weights, 0.0)
+    losses = where(counts, -_sum(where(hit, x, 0.0), 1) * weights, 0.0)
     if reduction == "mean":
         return (_sum(losses) / _sum(weights)).to(input.dtype)
     return _reduced(losses, reduction, input.dtype)
@@ -992,7 +976,7 @@ def binary_cross_entropy(
     below = 1 - fixed
     tiny = below == 1.0
     # log(1 - p) exact for small p: the rounding of 1 - p cancels in the quotient (Kahan).
-    log_below = _where(tiny, -fixed, _op("log", below) * fixed / _where(tiny, 1.0, 1 - below))
+    log_below = where(tiny, -fixed, _op("log", below) * fixed / where(tiny, 1.0, 1 - below))
     yes, no = (_op("clamp", log, low=-100.0, high=math.inf) for log in (_op("log", fixed), log_below))
     slope = (p - y).detach() / _op("clamp", fixed * below, low=1e-12, high=math.inf)
     losses = slope * (p - fixed) - (y * yes + (1 - y) * no)  # the first term is 0 and carries the gradient
@@ -1057,7 +1041,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
     """
     _check_alike("kl_div", input, target)
     x, y = _wide(input), _wide(target)
-    losses = _op("exp", y) * (y - x) if log_target else y * (_op("log", _where(y > 0.0, y, 1.0)) - x)
+    losses = _op("exp", y) * (y - x) if log_target else y * (_op("log", where(y > 0.0, y, 1.0)) - x)
     if reduction == "batchmean":
         return (_sum(losses) / input.shape[0]).to(input.dtype)
     return _reduced(losses, reduction, input.dtype)
@@ -1076,13 +1060,13 @@ def poisson_nll_loss(
 
     `full` adds Stirling's approximation of log(target!) where the target is above 1.
     """
-    _check_tensors("poisson_nll_loss", input, target)
+    check_tensors("poisson_nll_loss", input, target)
     x, y = _wide(input), _wide(target)
     losses = _op("exp", x) - y * x if log_input else x - y * _op("log", x + eps)
     if full:
-        some = _where(y > 1.0, y, 1.0)
+        some = where(y > 1.0, y, 1.0)
         stirling = some * _op("log", some) - some + _op("log", some * (2 * math.pi)) * 0.5
-        losses = losses + _where(y > 1.0, stirling, 0.0)
+        losses = losses + where(y > 1.0, stirling, 0.0)
     return _reduced(losses, reduction, input.dtype)
 
 
@@ -1094,7 +1078,7 @@ def gaussian_nll_loss(
     var is of the input's shape, or with a size of 1 or without the last axis. A smaller one counts as `eps`, and keeps
     its gradient. `full` adds log(2 pi) / 2.
     """
-    _check_tensors("gaussian_nll_loss", input, target, var)
+    check_tensors("gaussian_nll_loss", input, target, var)
     x, y, v = _wide(input), _wide(target), _wide(var)
     if v.ndim == x.ndim - 1:
         v = v.unsqueeze(-1)
@@ -1105,19 +1089,19 @@ def gaussian_nll_loss(
 
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """log(1 + e^(-target x)), the target 1 or -1."""
-    _check_tensors("soft_margin_loss", input, target)
+    check_tensors("soft_margin_loss", input, target)
     x = _wide(input)
     return _reduced(_op("softplus", -(target.to(x.dtype) * x)), reduction, input.dtype)
 
 
 def _by_sign(target: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
     """`positive` where the target is 1, `negative` where it is -1, 0 where it is neither."""
-    return _where(target == 1.0, positive, 0.0) + _where(target == -1.0, negative, 0.0)
+    return where(target == 1.0, positive, 0.0) + where(target == -1.0, negative, 0.0)
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """x where the target is 1, max(0, margin - x) where it is -1: x is a distance."""
-    _check_tensors("hinge_embedding_loss", input, target)
+    check_tensors("hinge_embedding_loss", input, target)
     x = _wide(input)
     return _reduced(_by_sign(target.to(x.dtype), x, relu(margin - x)), reduction, input.dtype)
 
@@ -1126,7 +1110,7 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
     """max(0, margin - target (x1 - x2)): x1 should be the larger where the target is 1, x2 where it is -1."""
-    _check_tensors("margin_ranking_loss", input1, input2, target)
+    check_tensors("margin_ranking_loss", input1, input2, target)
     lead = _wide(input1) - _wide(input2)
     return _reduced(relu(margin - target.to(lead.dtype) * lead), reduction, input1.dtype)
 
@@ -1135,7 +1119,7 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
     """1 - cos(x1, x2) where the target is 1, max(0, cos(x1, x2) - margin) where it is -1: inputs (…,D), target (…)."""
-    _check_tensors("cosine_embedding_loss", input1, input2, target)
+    check_tensors("cosine_embedding_loss", input1, input2, target)
     a, b = _wide(input1), _wide(input2)
     squares = [_sum(_op("square", x), -1) + 1e-12 for x in (a, b)]  # PyTorch's summand: a vector of zeros has cosine 0
     cosine = _sum(a * b, -1) / _op("sqrt", squares[0] * squares[1])
@@ -1158,7 +1142,7 @@ def triplet_margin_loss(
 
     `swap` compares the negative with the positive where that is nearer to it (Balntas et al., 2016).
     """
-    _check_tensors("triplet_margin_loss", anchor, positive, negative)
+    check_tensors("triplet_margin_loss", anchor, positive, negative)
     a, near, far = _wide(anchor), _wide(positive), _wide(negative)
     away = pairwise_distance(a, far, p, eps)
     if swap:
@@ -1180,7 +1164,7 @@ def ctc_loss(
     Lengths are (N). The mean is over the losses divided by their target lengths. `zero_infinity` makes 0 of the loss
     of a target that is too long for its input (Graves et al., 2006).
     """
-    _check_tensors("ctc_loss", log_probs)
+    check_tensors("ctc_loss", log_probs)
     whole = (targets, input_lengths, target_lengths)
     inputs = [(x if isinstance(x, Tensor) else tensor(x)).to("i64").to(log_probs.device) for x in whole]
     losses = _op("ctc_loss", _wide(log_probs), *inputs, blank=blank, zero_infinity=zero_infinity)

@@ -15,9 +15,9 @@ from .runs import Run
 class Model(Module):
     """A network that Neurim knows by name; see create_model. Calls give logits (N,classes) of images f32 (N,C,H,W)."""
 
-    def __init__(self, core: Any, options: dict[str, Any]) -> None:
+    def __init__(self, core: Any) -> None:
         super().__init__()
-        self._core, self._options = core, options
+        self._core = core
         for name, tensor, learnt in core.tensors():
             if learnt:
                 self._parameters[name] = Parameter(tensor)
@@ -66,8 +66,7 @@ def create_model(
     core = _core.create_model(name, num_classes, in_chans, dropout, drop_path, imgsz, seed)
     if pretrained is not None:
         core.load(os.fspath(pretrained), True)
-    options = {"num_classes": num_classes, "in_chans": in_chans, "pretrained": pretrained, "seed": seed}
-    return Model(core, options)
+    return Model(core)
 
 
 def list_models(pattern: str = "*") -> list[str]:

@@ -26,6 +26,7 @@ from .module import ModuleList as ModuleList
 from .module import Parameter as Parameter
 from .module import ParameterList as ParameterList
 from .module import Sequential as Sequential
+from .tensors import check_tensors, where
 
 # So that `import neurim.nn.functional as F` is found, as users of torch.nn.functional write it.
 sys.modules[f"{__name__}.functional"] = functional
@@ -1085,7 +1086,7 @@ class Embedding(Module):
                 raise UsageError(f"Embedding: padding_idx {padding_idx} names none of {num_embeddings} rows")
             self.padding_idx = padding_idx % num_embeddings
             row = F._op("iota", n=num_embeddings).reshape(num_embeddings, 1) == self.padding_idx
-            weight = F._where(row, 0.0, weight)
+            weight = where(row, 0.0, weight)
         self.weight: Tensor = Parameter(weight)
 
     @classmethod
@@ -1157,7 +1158,7 @@ class _Recurrent(Module):
         self, input: Tensor, states: Sequence[Tensor], lengths: Tensor | None, **options: Any
     ) -> tuple[Tensor, list[Tensor]]:
         """The outputs of the last layer and the last states (layers*directions,N,…)."""
-        F._check_tensors(self.cell, input)
+        check_tensors(self.cell, input)
         if input.ndim != 3:
             raise UsageError(f"{type(self).__name__}: takes x of three axes, got {input.shape}")
         y = input.permute(1, 0, 2) if self.batch_first else input
@@ -1328,7 +1329,7 @@ class MultiheadAttention(Module):
         scores. The weights are (N,L,S), their mean over the heads, or (N,heads,L,S), before dropout; None without
         `need_weights`. In a trace they cost nothing unless they are used.
         """
-        F._check_tensors("multihead_attention", query, key, value)
+        check_tensors("multihead_attention", query, key, value)
         same = query is key and key is value
         if not self.batch_first:
             query, key, value = (x.permute(1, 0, 2) for x in (query, key, value))
@@ -1369,7 +1370,7 @@ class MultiheadAttention(Module):
         for mask in (attn_mask, key_padding_mask):
             if mask is not None:
                 zero = F._full(query, (), 0.0)
-                part = F._where(mask, -math.inf, zero) if mask.dtype == "bool" else mask
+                part = where(mask, -math.inf, zero) if mask.dtype == "bool" else mask
                 total = part if total is None else total + part
         return total
 
@@ -1381,7 +1382,7 @@ class MultiheadAttention(Module):
             scores = scores + mask
         if is_causal:
             rows, columns = (F._op("iota", n=n).to(q.device) for n in scores.shape[2:])
-            scores = F._where(columns > rows.reshape(-1, 1), -math.inf, scores)
+            scores = where(columns > rows.reshape(-1, 1), -math.inf, scores)
         weights = F.softmax(scores, -1)
         return F._op("mean", weights, axes=[1]) if average else weights
 

@@ -12,7 +12,6 @@ True
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -154,14 +153,14 @@ class AdamW(Optimizer):
 
 def cosine_lr(lr: float, at: float, total: float, min_lr: float = 0) -> float:
     """Half a cosine from lr at 0 to min_lr at `total`, and min_lr after that (Loshchilov and Hutter, arXiv 1608.03983)."""
-    return min_lr + (lr - min_lr) * (1 + math.cos(math.pi * min(at / total, 1))) / 2
+    return float(_core.cosine_lr(lr, at, total, min_lr))
 
 
 def step_lr(lr: float, at: float, every: float, gamma: float = 0.1) -> float:
-    """lr * gamma^floor(at / every)."""
-    return float(lr * gamma ** math.floor(at / every))
+    """lr * gamma^floor(at / every). Throws UsageError unless every > 0."""
+    return float(_core.step_lr(lr, at, every, gamma))
 
 
 def warmup_lr(lr: float, at: float, warmup: float, start: float = 0) -> float:
     """The straight line from `start` at 0 to lr at `warmup`, and lr after that."""
-    return lr if at >= warmup else start + (lr - start) * at / warmup
+    return float(_core.warmup_lr(lr, at, warmup, start))

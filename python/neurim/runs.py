@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from . import _core
 from .callbacks import Callback, EarlyStopping
-from .data import Data, _word, _words
+from .data import Data, _words
 from .data import open as open_data
 
 
@@ -287,7 +287,7 @@ def command(verb: str, *words: str, **options: Any) -> list[dict[str, Any]]:
 
     Throws the error that its exit code stands for, with its line.
     """
-    line = [_neurim(), verb, *words, *(f"{name}={_word(value)}" for name, value in options.items() if value is not None), "--json"]
+    line = [_neurim(), verb, *words, *(f"{name}={word}" for name, word in _words(options)), "--json"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     events = [json.loads(one) for one in done.stdout.splitlines() if one.startswith("{")]
     if done.returncode not in (0, 5):

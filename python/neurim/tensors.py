@@ -28,20 +28,21 @@ _OF_BOOLS = {
 _OF_INTEGERS = {"add": "add", "sub": "subtract", "mul": "multiply", "maximum": "maximum", "minimum": "minimum", "and": "and", "or": "or", "xor": "xor"}
 
 
-def _check_tensors(name: str, inputs: Sequence[Tensor]) -> None:
+def check_tensors(name: str, *inputs: object) -> None:
+    """Throws UsageError where an input is no tensor."""
     for one in inputs:
         if not isinstance(one, Tensor):
-            raise UsageError(f"{name}: takes tensors, got {type(one).__name__}")
+            raise UsageError(f"{name}: takes tensors, got {type(one).__name__}; nm.tensor(x) makes one")
 
 
-def _call(name: str, inputs: Sequence[Tensor], **attributes: Any) -> list[Tensor]:
+def call(name: str, inputs: Sequence[Tensor], **attributes: Any) -> list[Tensor]:
     """The outputs of an op. Throws UsageError where an input is no tensor."""
-    _check_tensors(name, inputs)
+    check_tensors(name, *inputs)
     return _core.call(name, list(inputs), attributes)
 
 
 def _one(name: str, *inputs: Tensor, **attributes: Any) -> Tensor:
-    return _call(name, inputs, **attributes)[0]
+    return call(name, inputs, **attributes)[0]
 
 
 def _dtype(dtype: Any) -> str:
@@ -228,7 +229,7 @@ def cat(tensors: Sequence[Tensor], dim: builtins.int = 0) -> Tensor:
     """Tensors one after the other along an axis; their other sizes are equal."""
     if len(tensors) == 0:
         raise UsageError("cat: there are no tensors; give one at least")
-    _check_tensors("cat", tensors)
+    check_tensors("cat", *tensors)
     return _one("concat", *_promoted(*tensors), axis=dim)
 
 
@@ -239,7 +240,7 @@ def stack(tensors: Sequence[Tensor], dim: builtins.int = 0) -> Tensor:
     """Tensors of one shape along a new axis."""
     if len(tensors) == 0:
         raise UsageError("stack: there are no tensors; give one at least")
-    _check_tensors("stack", tensors)
+    check_tensors("stack", *tensors)
     return cat([one.unsqueeze(dim) for one in tensors], dim)
 
 
@@ -627,7 +628,7 @@ def _argmin(x: Tensor, dim: builtins.int | None, keepdim: builtins.bool) -> Tens
 
 def _topk(x: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) along an axis in order, and their indices (i64)."""
-    values, indices = _call("top_k", [x], k=k, axis=dim, largest=largest)
+    values, indices = call("top_k", [x], k=k, axis=dim, largest=largest)
     return values, indices
 
 
@@ -708,7 +709,7 @@ def _split(x: Tensor, sizes: builtins.int | Sequence[builtins.int], dim: builtin
             raise UsageError(f"split: the size is {sizes}; it is 1 or more")
         total = x.shape[axis]
         sizes = [builtins.min(sizes, total - at) for at in range(0, total, sizes)] or [0]
-    return tuple(_call("split", [x], sizes=list(sizes), axis=axis))
+    return tuple(call("split", [x], sizes=list(sizes), axis=axis))
 
 
 def _chunk(x: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
@@ -768,7 +769,7 @@ def _gather(x: Tensor, dim: builtins.int, index: Tensor) -> Tensor:
 
     Throws IndexError for an index outside [0, size); in a trace DataError when it runs.
     """
-    _check_tensors("gather", [index])
+    check_tensors("gather", index)
     axis = _axis(x, dim)
     if index.ndim != x.ndim or any(a != axis and own > size for a, (own, size) in enumerate(zip(index.shape, x.shape, strict=True))):
         raise UsageError(f"gather: index of shape {index.shape} does not fit {x.shape} along axis {axis}")
@@ -779,7 +780,7 @@ def _gather(x: Tensor, dim: builtins.int, index: Tensor) -> Tensor:
 
 def _index_select(x: Tensor, dim: builtins.int, index: Tensor) -> Tensor:
     """The slices of these numbers along an axis."""
-    _check_tensors("index_select", [index])
+    check_tensors("index_select", index)
     return _one("gather", x, _indices(index), axis=_axis(x, dim))
 
 
