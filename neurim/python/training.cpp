@@ -91,21 +91,39 @@ Running& running() {
   return *all;
 }
 
+/// Counts one as running. With the interpreter's lock at its begin and its end, so that who waits for the end goes on
+/// only when this thread no longer has to wait for the lock in the midst of C++.
+class Counted {
+ public:
+  Counted() {
+    const std::lock_guard lock(running().mutex);
+    ++running().count;
+  }
+  ~Counted() {
+    const std::lock_guard lock(running().mutex);
+    --running().count;
+    running().changed.notify_all();
+  }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  /// Whether it is to end.
+  bool ends() const {
+    const std::lock_guard lock(running().mutex);
+    return running().ends;
+  }
+};
+
 /// Runs `work` in a thread, so that Ctrl-C is seen meanwhile: it sets what `work` is given, and is raised when that has
 /// ended.
 template <class Result>
 Result interruptible(const std::function<Result(const std::atomic<int>& stop)>& work) {
+  const Counted counted;
   std::atomic<int> stop{0};
   std::promise<Result> promise;
   std::future<Result> future = promise.get_future();
   std::optional<nb::python_error> interrupt;
   {
     const nb::gil_scoped_release others_run;
-    Running& all = running();
-    {
-      const std::lock_guard lock(all.mutex);
-      ++all.count;
-    }
     std::thread thread([&] {
       try {
         promise.set_value(work(stop));
@@ -114,10 +132,7 @@ Result interruptible(const std::function<Result(const std::atomic<int>& stop)>& 
       }
     });
     while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
-      {
-        const std::lock_guard lock(all.mutex);
-        if (all.ends) stop = SIGINT;
-      }
+      if (counted.ends()) stop = SIGINT;
       const nb::gil_scoped_acquire lock;
       if (PyErr_CheckSignals() == 0) continue;
       if (!interrupt)
@@ -127,9 +142,6 @@ Result interruptible(const std::function<Result(const std::atomic<int>& stop)>& 
       stop = SIGINT;
     }
     thread.join();
-    const std::lock_guard lock(all.mutex);
-    --all.count;
-    all.changed.notify_all();
   }
   Result result = future.get();
   if (interrupt) throw std::move(*interrupt);
