@@ -42,6 +42,7 @@ if(NEURIM_WHEEL)
 endif()
 # The package's files are links into the sources, so that an edit needs no build.
 file(GLOB files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/python/neurim ${PROJECT_SOURCE_DIR}/python/neurim/*.py*)
+file(MAKE_DIRECTORY ${package})
 foreach(name ${files})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python/neurim/${name} ${package}/${name} SYMBOLIC)
 endforeach()
