@@ -66,6 +66,22 @@ TEST_F(Plans, ACompiledFunctionJoinsTheTraceOfItsCaller) {
   EXPECT_NE(usage_error([&] { twice({kept}); }).find("trace"), std::string::npos);
 }
 
+/// However many they are, as a plan's lists grow while it is made.
+TEST(Compiled, StatesTakeConstants) {
+  for (int count = 1; count <= 20; ++count) {
+    Tensors states;
+    for (int i = 0; i < count; ++i) states.push_back(Tensor::full({DType::f32, {2}}, -1));
+    const Plan set = plan(
+        [&](const Tensors& in) -> Tensors {
+          for (int i = 0; i < count; ++i) states[i].assign(Tensor::full({DType::f32, {2}}, i));
+          return {in[0] + in[0]};
+        },
+        {{DType::f32, {2}}});
+    set({Tensor::full({DType::f32, {2}}, 1)});
+    for (int i = 0; i < count; ++i) EXPECT_EQ(states[i].values<float>(), (std::vector<float>{1.f * i, 1.f * i}));
+  }
+}
+
 /// Inputs that cannot be planned do not push out plans of others.
 TEST(Compiled, WhatFailsKeepsNoPlace) {
   int traced = 0;

@@ -189,7 +189,7 @@ class Lowering {
 
   // --- slots and layouts -----------------------------------------------------------------------------------------
 
-  int new_slot(int value, const Layout& layout) {
+  int new_slot(int value, Layout layout) {
     Slot added;
     added.value = value;
     added.layout = layout;
@@ -220,8 +220,8 @@ class Lowering {
   }
 
   /// The slot of a value in a layout: an existing one, that of a state or constant that is repacked for good, or the
-  /// result of a reorder task.
-  int slot_in(int value, const Layout& layout) {
+  /// result of a reorder task. The layout is a copy, as it may come from a slot: new slots move those that are there.
+  int slot_in(int value, Layout layout) {
     const int first = primary(value);
     for (int number : in_layout_[value])
       if (slot(number).layout == layout) return number;
