@@ -184,7 +184,7 @@ class Data(TrainedRun):
         write(";", lambda i: i / 8 + 0.37)
         run = neurim(*words, "name=measured")
         self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
-        self.assertIn("(12 different ones of 12 images), which look like measurements, and there is no regression here", run.stderr)
+        self.assertIn("(12 different ones of 12 images), which look like measurements: give target=COLUMN to learn them as numbers", run.stderr)
         (root / "labels.txt").write_text("red\nblue\n")
         write(";", lambda i: i % 2)
         run = neurim(*words, "name=numbers")

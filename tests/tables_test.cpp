@@ -561,7 +561,9 @@ TEST(Arrays, ShapesAndTypes) {
   expect_words(error_of([&] { open("(6, 9, 5, 9)", 2430); }), {"(6, 9, 5, 9)", "ambiguous"});
   expect_words(error_of([&] { open("(3, 5, 7)", 105); }), {"(3, 5, 7)", "(6, 1)"});
   expect_words(error_of([&] { open("(6, 5, 8)", 210); }), {"images.npy", "(6, 5, 8)"});
-  expect_words(error_of([&] { parse_npy(bytes_in_memory(bytes_of(npy("<f4", "(1,)", "abcd")))); }), {"<f4", "uint8"});
+  expect_words(error_of([&] { parse_npy(bytes_in_memory(bytes_of(npy("<f4", "(1,)", "abcd")))).check_integers(); }),
+               {"<f4", "uint8"});
+  expect_words(error_of([&] { parse_npy(bytes_in_memory(bytes_of(npy("<f2", "(1,)", "ab")))); }), {"<f2", "uint8"});
 }
 
 TEST(Arrays, LabelsBeyondTheLimitAndNoneAtAll) {

@@ -171,7 +171,7 @@ Compared compare_all(std::vector<Format>& formats, const FormatsBenchmark& o, co
   Loader loader(images->dataset, images->split, preprocess, {}, {.batch = batch_size});
   loader.start(0);
   Batch batch;
-  Compared compared{0, !checkpoint.config.multi_label(), ""};
+  Compared compared{0, checkpoint.config.task() == classify_task(), ""};
   while (compared.images < o.images && loader.next(batch)) {
     const std::int64_t count = std::min<std::int64_t>(batch.size, o.images - compared.images);
     compare(formats, Tensor::from(image_type(preprocess, batch.size), batch.images.data()), batch.labels, count);

@@ -151,7 +151,7 @@ int benchmark_scenario(const ScenarioBenchmark& o, const Checkpoint& checkpoint,
   std::string note;
   const auto images = parity_images(checkpoint, o.data, note);
   if (!note.empty()) console.print(text("note: of drawn images, as of the data of training: ", note));
-  require(!o.accuracy || (images && !checkpoint.config.multi_label()),
+  require(!o.accuracy || (images && checkpoint.config.task() == classify_task()),
           "accuracy: needs images with one class each; give data=");
   const std::int64_t most = o.load.scenario == Scenario::single_stream ? 1 : o.load.batch;
   SampleLibrary library;

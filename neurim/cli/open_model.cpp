@@ -107,15 +107,13 @@ TrainedClassifier open_trained(const ClassifierWords& words, const CommandLine& 
   Checkpoint checkpoint = load_checkpoint(words.model, words.arch);
   print_notes(checkpoint, console);
   refuse_sequence(checkpoint, words.verb);
+  refuse_numbers(checkpoint, words.verb);
   TrainOptions options = options_of_training(checkpoint, words.names, line);
   if (words.data.empty()) check_remembered_data(options.data, checkpoint.path, "give data=PATH");
   if (!words.data.empty()) options.data = words.data;
   require(!options.data.empty(), "data is missing; give images: data=PATH");
   if (options.threads) set_threads(*options.threads);
-  DatasetOptions of_data = dataset_of(options);
-  of_data.class_names = checkpoint.config.class_names;
-  of_data.multi_label = checkpoint.config.multi_label();
-  Dataset dataset = open_data(options.data, of_data, console);
+  Dataset dataset = open_data(options.data, dataset_of(options, checkpoint.config), console);
   if (dataset.size(words.split) == 0)
     fail(Fault::data, options.data, ": has no ", words.split, " split; it has ", splits_of(dataset));
   options = options.resolved(checkpoint.model, dataset);
@@ -135,6 +133,7 @@ std::string drawn_weights_note(const Checkpoint& checkpoint) {
 double reject_threshold(const std::string& reject, const Checkpoint& checkpoint) {
   if (reject == "none") return 0;
   const ModelConfig& config = checkpoint.config;
+  refuse_numbers(checkpoint, "reject");
   require(!config.multi_label(), "reject is for models of one class an image, and ", checkpoint.path.string(),
           " is multi-label: it names what is above the threshold of each class");
   if (reject == "auto") {
@@ -154,6 +153,11 @@ void refuse_options(const CommandLine& line, const std::vector<std::string>& nam
   for (const std::string& name : names)
     require(!line.given(name), name, " means nothing to ", checkpoint.path.string(), ", a model of ",
             checkpoint.config.task().data, "; leave it out");
+}
+
+void refuse_numbers(const Checkpoint& checkpoint, std::string_view what) {
+  require(!checkpoint.config.regression(), what, " is for models of classes, and ", checkpoint.path.string(),
+          " is one of ", checkpoint.config.task().data);
 }
 
 void refuse_sequence(const Checkpoint& checkpoint, std::string_view what) {

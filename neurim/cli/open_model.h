@@ -65,6 +65,8 @@ double reject_threshold(const std::string& reject, const Checkpoint& checkpoint)
 /// Throws Error(usage) if one of these options, which have no meaning for this kind of model, was given.
 void refuse_options(const CommandLine& line, const std::vector<std::string>& names, const Checkpoint& checkpoint);
 
+/// Throws Error(usage) where the model gives numbers, and `what` is for models of classes.
+void refuse_numbers(const Checkpoint& checkpoint, std::string_view what);
 /// Throws Error(usage) for a model of sequences; `what` is for images only.
 void refuse_sequence(const Checkpoint& checkpoint, std::string_view what);
 

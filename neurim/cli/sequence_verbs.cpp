@@ -42,7 +42,7 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
     console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
     return true;
   };
-  if (config.task().answer == Answer::values) {
+  if (config.task() == forecast_task()) {
     Series series = read_series(options.data, sequence.columns, sequence.target);
     const Windows windows(series.steps(), windowing, options.data);
     const ForecastData data{std::move(series), windows, sequence.target_column()};

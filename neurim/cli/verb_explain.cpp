@@ -67,6 +67,7 @@ int verb_explain(const Words& words) {
   if (threads) set_threads(*threads);
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model, arch);
+  refuse_numbers(checkpoint, "explain");
   place(checkpoint.model, line.device());
   print_notes(checkpoint, console);
   Explainer explainer(checkpoint);

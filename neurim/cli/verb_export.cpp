@@ -52,13 +52,17 @@ bool compare_export(const Checkpoint& checkpoint, const fs::path& path, InputLay
   if (!note.empty()) console.print(text("note: compared on drawn images, as of the data of training: ", note));
   const Parity parity = parity_of(checkpoint, InferenceSession::open(path, {}, 1), images, layout);
   write_file(beside("parity.json"), parity.json(least_agreement, bounds.difference));
-  console.print(text("Compared with the model on ", parity.source, ": the likeliest class is the same for ",
-                     fixed(parity.top1_agreement * 100, 1), " %, probabilities differ by at most ",
+  const bool numbers = checkpoint.config.task().answer == Answer::values;
+  console.print(text("Compared with the model on ", parity.source, ": ",
+                     numbers ? "numbers differ, as a share of the largest, by at most "
+                             : text("the likeliest class is the same for ", fixed(parity.top1_agreement * 100, 1),
+                                    " %, probabilities differ by at most "),
                      parity.largest_difference));
   const bool alike = parity.within(least_agreement, bounds.difference);
   if (!alike)
-    console.print(text("the export answers otherwise than the model: the same class for ", least_agreement * 100,
-                       " % is asked, and at most ", bounds.difference, " is allowed (parity_tol)"));
+    console.print(text("the export answers otherwise than the model: ",
+                       numbers ? "" : text("the same class for ", least_agreement * 100, " % is asked, and "),
+                       "at most ", bounds.difference, " is allowed (parity_tol)"));
   summary.add("top1_agreement", parity.top1_agreement);
   summary.add("largest_difference", parity.largest_difference);
   return alike;
@@ -189,6 +193,10 @@ struct ExportOptions {
 int export_weights(const Checkpoint& checkpoint, const ExportOptions& o, const CommandLine& line, Console& console) {
   const fs::path path = o.format.path(checkpoint);
   const bool folder = o.format.name == "timm";
+  require(!checkpoint.config.regression(), "format=", o.format.name,
+          " writes weights alone, which do not have the scale "
+          "of the numbers that ",
+          checkpoint.path.string(), " gives; export format=onnx or format=neurim");
   for (const fs::path& file :
        folder ? std::vector{path / "model.safetensors", path / "config.json"} : std::vector{path})
     check_no_input(file, files_of_model(o.model, checkpoint));
@@ -240,7 +248,7 @@ int verb_export(const Words& words) {
     checkpoint.config.preprocess = o.input.applied_to(checkpoint.config.preprocess);
   if (o.input.imgsz) check_size(checkpoint.model, *o.input.imgsz);
   print_notes(checkpoint, console);
-  if (checkpoint.config.task().answer == Answer::values)
+  if (checkpoint.config.task() == forecast_task())
     if (const std::string lost = lost_in_f32(checkpoint); !lost.empty()) console.print(text("note: ", lost));
   const InputLayout layout = input_layout_named(o.input_layout);
   if (checkpoint.config.sequence) refuse_options(line, {"input_layout"}, checkpoint);

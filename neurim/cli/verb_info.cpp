@@ -129,13 +129,15 @@ void show_model(const Checkpoint& checkpoint, const Type& inputs, std::int64_t p
   const TaskInfo& task = checkpoint.config.task();
   console.print(text(checkpoint.config.model, "  ", thousands(parameters), " parameters  input ", inputs, "  ",
                      checkpoint.model.num_classes,
-                     task.answer == Answer::values       ? " values of " + checkpoint.config.sequence->target
+                     task == forecast_task()             ? " values of " + checkpoint.config.sequence->target
+                     : task.answer == Answer::values     ? std::string(" numbers")
                      : task.answer == Answer::characters ? std::string(" characters")
                                                          : std::string(" classes")));
-  if (task.answer == Answer::values)
+  if (task == forecast_task())
     console.print(text("  columns: ", join(checkpoint.config.sequence->columns, ", ")));
   else if (!checkpoint.config.class_names.empty() && task.answer != Answer::characters)
-    console.print(text("  classes: ", few_of(checkpoint.config.class_names)));
+    console.print(
+        text(task.answer == Answer::values ? "  targets: " : "  classes: ", few_of(checkpoint.config.class_names)));
 }
 
 /// Makes the plan and prints its tasks.

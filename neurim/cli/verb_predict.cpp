@@ -29,10 +29,12 @@ class Printer {
         most_(std::min(static_cast<std::size_t>(topk), config.class_names.size())),
         rejects_(rejects),
         console_(console),
-        csv_(text("path,rank,class,probability", rejects ? ",rejected" : "", '\n')) {}
+        csv_(config.regression() ? columns_of(config.class_names)
+                                 : text("path,rank,class,probability", rejects ? ",rejected" : "", '\n')) {}
 
   /// Returns the answer in words.
   std::string print(const std::string& image, const Classification& said) {
+    if (config_.regression()) return print_numbers(image, said.probabilities);
     const std::vector<std::string>& classes = config_.class_names;
     std::vector<std::size_t> named = said.classes;
     if (!config_.multi_label()) named.resize(most_);
@@ -60,6 +62,27 @@ class Printer {
   const std::string& csv() const { return csv_; }
 
  private:
+  static std::string columns_of(const std::vector<std::string>& targets) {
+    std::string line = "path";
+    for (const std::string& target : targets) line += text(',', csv_field(target));
+    return line + '\n';
+  }
+  std::string print_numbers(const std::string& image, const std::vector<double>& numbers) {
+    std::vector<std::string> answers;
+    JsonObject values;
+    csv_ += csv_field(image);
+    for (std::size_t t = 0; t < numbers.size(); ++t) {
+      answers.push_back(text(config_.class_names[t], ' ', significant(numbers[t])));
+      values.add(config_.class_names[t], static_cast<float>(numbers[t]));
+      csv_ += text(',', static_cast<float>(numbers[t]));
+    }
+    csv_ += '\n';
+    const std::string answer = join(answers, "  ");
+    console_.print(text(image, "  ", answer));
+    console_.event({{"event", "prediction"}, {"path", image}, {"values", values}});
+    return answer;
+  }
+
   const ModelConfig& config_;
   const std::size_t most_;  // classes that are printed
   const bool rejects_;
@@ -198,7 +221,7 @@ int verb_predict(const Words& words) {
     return predict_text(checkpoint, o.prompt, o.generating, line, console);
   }
   refuse_options(line, of_texts, checkpoint);
-  if (checkpoint.config.task().answer == Answer::values) {
+  if (checkpoint.config.task() == forecast_task()) {
     require(more.empty(), "there are ", 1 + more.size(),
             " sources, and a forecast goes on from one; leave the others out");
     return predict_series(checkpoint, o.source, o.save_csv, line, console);
@@ -211,6 +234,8 @@ int verb_predict(const Words& words) {
                        ", as what is rejected: the field rejected tells them apart"));
   require(!o.topk || !checkpoint.config.multi_label(), "topk is for models of one class an image, and ",
           checkpoint.path.string(), " is multi-label: it names what is above the threshold of each class");
+  if (o.topk) refuse_numbers(checkpoint, "topk");
+  if (!o.sort_into.empty()) refuse_numbers(checkpoint, "sort_into");
   if (o.input.imgsz) check_size(checkpoint.model, *o.input.imgsz);
   require(o.sort_into.empty() || !checkpoint.config.multi_label(),
           "sort_into is for models of one class an image, and ", checkpoint.path.string(),

@@ -34,7 +34,7 @@ Tensor as_trained(const Tensor& in, const fs::path& file, const Checkpoint& chec
   require(fix.empty(), file.string(), ": is ", in.type(), ", and the model takes ",
           layout == InputLayout::nhwc ? "(N,H,W,C)" : text("(N,C,H,W), such as ", input_type(checkpoint.config, 1)),
           "; save ", fix, " instead");
-  if (in.dtype() == DType::f64 && checkpoint.config.task().answer == Answer::values) return in;
+  if (in.dtype() == DType::f64 && checkpoint.config.task() == forecast_task()) return in;
   return in.dtype() == DType::f64 || in.dtype() == DType::f16 ? cast(in, DType::f32) : in;
 }
 

@@ -26,7 +26,7 @@ constexpr const char* kOfTraining[] = {"batch", "split_seed", "max_bad", "worker
 /// classes altogether, unless `allow_subset`.
 void check_classes(const Dataset& dataset, Split split, const std::string& data, bool of_training, bool allow_subset,
                    Console& console) {
-  if (dataset.multi_label()) return;  // images may have no class
+  if (dataset.multi_label() || dataset.regression()) return;  // images may have no class
   const std::vector<std::string>& names = dataset.class_names();
   const std::vector<std::int64_t> counts = dataset.class_counts(split);
   std::vector<std::string> there, lacking, of_others;
@@ -179,10 +179,9 @@ class Val {
 
   /// Opens the images with the classes of the model.
   Dataset open_images() {
-    DatasetOptions dataset_options = dataset_of(options_);
-    dataset_options.class_names = checkpoint_.config.class_names;
-    dataset_options.multi_label = checkpoint_.config.multi_label();
+    DatasetOptions dataset_options = dataset_of(options_, checkpoint_.config);
     if (!o_.classes.empty()) {
+      refuse_numbers(checkpoint_, "classes");
       options_.classes = o_.classes;
       dataset_options.class_names = classes_of(options_);
       require(dataset_options.class_names.size() == checkpoint_.config.class_names.size(), "classes names ",
@@ -202,16 +201,16 @@ class Val {
 
   /// Prints what is evaluated. Throws for crops and sizes that the model or the options do not take.
   Preprocess start(const Dataset& dataset) {
-    const bool multi_label = checkpoint_.config.multi_label();
+    const bool one_class = checkpoint_.config.task() == classify_task();
     for (const char* name : {"tta", "calibrate", "slice_by", "corruptions"})
-      require(!multi_label || !line_.given(name), name, " is for models of one class an image, and ",
-              checkpoint_.path.string(), " is multi-label; leave it out");
+      require(one_class || !line_.given(name), name, " is for models of one class an image, and ",
+              checkpoint_.path.string(), " is one of ", checkpoint_.config.task().data, "; leave it out");
     const Preprocess preprocess = o_.input.applied_to(checkpoint_.config.preprocess);
     if (o_.input.imgsz) check_size(checkpoint_.model, *o_.input.imgsz);
     console_.print(text("neurim ", version(), "  val  ", checkpoint_.path.string(), "  ", options_.data, " (",
                         thousands(dataset.size(part_)), ' ', o_.split, " images), input ", preprocess.channels, 'x',
                         preprocess.height, 'x', preprocess.width));
-    if (const auto note = drawn_names_note(dataset.class_names()); note && !multi_label)
+    if (const auto note = drawn_names_note(dataset.class_names()); note && one_class)
       console_.print(text("  data    ", *note));
     parse_views(o_.tta, preprocess);  // a wrong one shows before the work
     if (o_.calibrate) check_keeps_temperature(checkpoint_);
@@ -230,6 +229,7 @@ class Val {
       Validation(checkpoint_.model, dataset, part_, preprocess, options_, line_.compute_dtype());  // opens the loader
       return end_dry_run(dataset.size(part_));
     }
+    if (checkpoint_.config.regression()) return run_regression(dataset, preprocess);
     if (checkpoint_.config.multi_label()) return run_multi_label(dataset, preprocess);
     const ImageEvaluation result = evaluate_images(checkpoint_, dataset,
                                                    {.subject = subject(),
@@ -277,6 +277,20 @@ class Val {
     return 0;
   }
 
+  int run_regression(const Dataset& dataset, const Preprocess& preprocess) {
+    Validation validation(checkpoint_.model, dataset, part_, preprocess, options_, line_.compute_dtype());
+    std::vector<NamedSample> names;
+    const RegressionEvaluation evaluation = *validation.run_regression(watch(), &names);
+    print_unreadable(validation.bad(), dataset);
+    const std::vector<HeadlineMetric> headline = headline_metrics(evaluation);
+    print_headline(headline);
+    const Metrics metrics = metrics_of(evaluation);
+    console_.print(metrics_line(metrics));
+    save(metrics,
+         [&](const fs::path& folder) { write_evaluation(evaluation, names, headline, dataset, subject(), folder); });
+    return 0;
+  }
+
   Validation::Watch watch() {
     return [&](double share) {
       console_.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
@@ -296,8 +310,10 @@ class Val {
   }
 
   void print_headline(const std::vector<HeadlineMetric>& headline) {
+    std::size_t width = 30;
+    for (const HeadlineMetric& one : headline) width = std::max(width, one.title.size() + 2);
     for (const HeadlineMetric& one : headline)
-      console_.print(text(one.title, std::string(30 - one.title.size(), ' '), shown(one)));
+      console_.print(text(one.title, std::string(width - one.title.size(), ' '), shown(one)));
   }
 
   void print_extras(const EvaluationExtras& extras) {

@@ -21,7 +21,7 @@ BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& 
       augment_(augment),
       options_(options),
       samples_(dataset.size(split)),
-      targets_(dataset.multi_label() ? dataset.class_names().size() : 0),
+      targets_(dataset.multi_label() || dataset.regression() ? dataset.class_names().size() : 0),
       epoch_order_(dataset, split,
                    {.seed = options.seed,
                     .shuffle = options.shuffle,
@@ -71,6 +71,10 @@ void BatchSource::put_labels(Filling& filling, std::size_t at) const {
     return;
   }
   float* const row = filling.targets.data() + at * targets_;
+  if (dataset_.regression()) {
+    std::ranges::copy(dataset_.numbers(split_, index), row);
+    return;
+  }
   std::fill_n(row, targets_, 0.0f);
   for (const std::int64_t c : dataset_.classes(split_, index)) row[c] = 1;
 }

@@ -42,9 +42,10 @@ struct LoaderOptions {
 
 /// Samples made ready. The spans live until the next call of next or start.
 struct Batch {
-  std::span<float> images;          ///< (size, channels, height, width)
-  std::span<std::int64_t> labels;   ///< (size); empty of a multi-label set
-  std::span<float> targets;         ///< (size, classes), 1 where a sample has the class; of a multi-label set only
+  std::span<float> images;         ///< (size, channels, height, width)
+  std::span<std::int64_t> labels;  ///< (size); empty where there are targets
+  /// Of a multi-label set (size, classes), 1 where a sample has the class; of numbers (size, targets); else empty.
+  std::span<float> targets;
   std::span<std::int64_t> indices;  ///< (size): which sample of the split each one is
   /// Samples; fewer in the last batch of an epoch, unless drop_last, and none where all of them are other ranks'.
   int size = 0;
@@ -139,7 +140,7 @@ class BatchSource {
   const Augment augment_;        ///< random changes of them
   const LoaderOptions options_;  ///< as constructed
   const std::int64_t samples_;   ///< of the split
-  const std::size_t targets_;    ///< of a sample: the classes of a multi-label set, else 0
+  const std::size_t targets_;    ///< of a sample: the classes of a multi-label set, its numbers, else 0
 
  private:
   void remember_bad(std::int64_t index, std::string_view reason);

@@ -208,20 +208,26 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
                        "a model on these data"
                      : ": has one class an image, where multi_label=true or the model wants any number; give a "
                        ".csv, .tsv or .jsonl file whose labels are such as cat|dog");
+  const bool numbers = !listing.numbers.empty();
+  if (!numbers && !options.targets.empty())
+    fail(
+        Fault::data, path, ": target is ", join(options.targets, ","),
+        ", which names columns of a table (.csv, .tsv, .jsonl) or of the labels of arrays (.npz, .npy), and these data "
+        "have classes; leave target out, or give such a file");
   const bool for_training = options.for_training && options.class_names.empty();
   if (for_training && listing[Split::train].empty()) nothing_to_train_on(listing, path);
-  const std::size_t fewest = for_training && listing.label_sets.empty() ? 2 : 1;
+  const std::size_t fewest = for_training && listing.label_sets.empty() && !numbers ? 2 : 1;
   if (listing.class_names.size() < fewest && options.class_names.empty())
     fail(Fault::data, path, ": ", listing.class_names.empty() ? "no class" : "only the class \"",
          listing.class_names.empty() ? "" : listing.class_names[0] + "\"",
          " was found; a classifier needs at least two: add images of another one");
   const std::vector<std::string>& names = listing.class_names;
-  if (options.class_names.empty() && std::is_sorted(names.begin(), names.end()) &&
+  if (options.class_names.empty() && !numbers && std::is_sorted(names.begin(), names.end()) &&
       !std::is_sorted(names.begin(), names.end(), natural_less))
     listing.notes.push_back(
         text("classes are numbered in lexicographic order (as in ", names[0], ", ", names[1],
              ", …); tools that count 2 before 10 number them otherwise; the option classes gives another order"));
-  if (!options.class_names.empty()) map_classes(listing, options.class_names, path);
+  if (!options.class_names.empty() && !numbers) map_classes(listing, options.class_names, path);
   check_names(listing.class_names, path);
   if (!options.group_by.empty() && listing.groups.empty())
     fail(Fault::data, path, ": has no groups; group_by names a column of a .csv, .tsv or .jsonl file");
@@ -240,7 +246,7 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
     const double of_rest = listing[Split::test].empty() ? val_split : val_split / (1 - test_split);
     naming([&] { return path; }, [&] { split_off(listing, Split::val, of_rest, options.seed); });
     listing.validation = text(
-        "stratified ", significant(100 * val_split), " % of train, seed ", options.seed, "; ",
+        numbers ? "" : "stratified ", significant(100 * val_split), " % of train, seed ", options.seed, "; ",
         is_class_folder(path) ? (std::filesystem::path(path) / "val").string() : "a val split of the data",
         " would be used instead");
   }
@@ -268,8 +274,16 @@ std::span<const std::int64_t> Dataset::classes(Split split, std::int64_t sample)
 
 std::string Dataset::label_name(Split split, std::int64_t sample) const {
   std::vector<std::string> names;
-  for (const std::int64_t c : classes(split, sample)) names.push_back(class_names()[c]);
+  for (const float number : numbers(split, sample)) names.push_back(text(number));
+  if (names.empty())
+    for (const std::int64_t c : classes(split, sample)) names.push_back(class_names()[c]);
   return join(names, "|");
+}
+
+std::span<const float> Dataset::numbers(Split split, std::int64_t sample) const {
+  if (!regression()) return {};
+  const std::size_t count = class_names().size();
+  return std::span(content_->numbers).subspan(static_cast<std::size_t>(item(split, sample)) * count, count);
 }
 
 double Dataset::weight(Split split, std::int64_t sample) const {

@@ -30,6 +30,9 @@ struct DatasetOptions {
   /// Whether an image may have several classes or none: see open_manifest. Unset: as the data say. Data that
   /// cannot be so are an error.
   std::optional<bool> multi_label;
+  /// Regression: what the numbers are called that each image has: columns of a table, or of the labels of arrays. Data
+  /// without them are an error. Empty: images have classes.
+  std::vector<std::string> targets;
   /// The classes of a checkpoint, in its order. Labels follow these names then, and labels that are numbers their
   /// order, from 0 on; data with a class that is not among them is an error. Empty: the classes of the training split,
   /// in lexicographic order.
@@ -57,12 +60,16 @@ class Dataset {
   bool multi_label() const { return !label_sets().empty(); }  ///< a sample has any number of classes
   /// Of a multi-label set the classes of each combination; see Listing::label_sets.
   const std::vector<std::vector<std::int64_t>>& label_sets() const { return content_->label_sets; }
+  /// Each sample has numbers instead of classes; class_names() are what they are called then.
+  bool regression() const { return !content_->numbers.empty(); }
+  /// The numbers of a sample, one for each of class_names(); empty where it has classes.
+  std::span<const float> numbers(Split split, std::int64_t sample) const;
   std::vector<std::int64_t> class_counts(Split split) const;  ///< samples of each class
   /// The class of a sample; in a multi-label set a number that equal label sets share.
   std::int64_t label(Split split, std::int64_t sample) const;
   /// The classes of a sample, in rising order: one, or in a multi-label set any number.
   std::span<const std::int64_t> classes(Split split, std::int64_t sample) const;
-  /// Their names with bars between them, as a table has them: "cat", "cat|dog", "".
+  /// Their names with bars between them, as a table has them: "cat", "cat|dog", ""; where it has numbers, these.
   std::string label_name(Split split, std::int64_t sample) const;
   double weight(Split split, std::int64_t sample) const;      ///< how much it counts; 1 where none is given
   std::string group(Split split, std::int64_t sample) const;  ///< "" where it has none

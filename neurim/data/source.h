@@ -46,6 +46,9 @@ struct Listing {
   /// Of a multi-label set: the classes of each combination that occurs, in rising order, none twice. Else
   /// empty.
   std::vector<std::vector<std::int64_t>> label_sets;
+  /// Of a set of numbers, for regression: those of each item, one for each of class_names, which name them; all labels
+  /// are 0. Else empty.
+  std::vector<float> numbers;
   std::vector<double> weights;        ///< of each item; empty: 1 each
   std::vector<std::string> groups;    ///< of each item, "" where it is alone; empty: no item has one
   std::vector<std::int64_t> same_as;  ///< of each item the first that shows the same; empty: none is repeated
@@ -88,6 +91,8 @@ Listing open_folder(const std::string& root, const DatasetOptions& options);
 /// group. Labels that are all integers are in numeric order, others in lexicographic order; integers count the lines of
 /// labels.txt beside the table, where there is one.
 ///
+/// Where options.targets names columns, each row has a number in each of them, and no label.
+///
 /// Where a label holds a bar ("cat|dog", in .jsonl also a list) the set is multi-label: each label names its
 /// classes between bars, and an empty one names none. options.multi_label decides where it is given.
 ///
@@ -107,7 +112,8 @@ Listing open_cifar(const std::string& path, const DatasetOptions& options);  ///
 /// NumPy arrays: x.npy with y.npy and the like, or the members of an .npz file, held in memory. Names are
 /// {x, images, data} and {y, labels, targets}, each also with train_, val_, valid_ or test_ before or after.
 /// Images are u8 or u16 of (n, h, w) or (n, h, w, c), or (n, c, h, w) where c is less than w; labels are
-/// integers of (n) or (n, 1), which name classes as those of IDX files do.
+/// integers of (n) or (n, 1), which name classes as those of IDX files do. Where options.targets names targets, y holds
+/// integers or floating numbers of (n) or (n, targets), the numbers of each image.
 /// numpy.org/doc/stable/reference/generated/numpy.lib.format.html; PKWARE's APPNOTE 6.3.10 for .npz.
 bool is_arrays(const std::string& path);
 Listing open_arrays(const std::string& path, const DatasetOptions& options);  ///< arrays of images and labels

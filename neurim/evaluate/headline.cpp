@@ -24,6 +24,13 @@ HeadlineMetric times(HeadlineMetric metric, double unit) {
   return metric;
 }
 
+HeadlineMetric root_metric(const Regression& r, double unit) {
+  const Interval squares = r.mse().interval();
+  return times({"rmse", "root mean squared error", r.rmse(),
+                Interval{std::sqrt(std::max(0.0, squares.low)), std::sqrt(squares.high)}},
+               unit);
+}
+
 /// A power of two in which no square of a forecast leaves the range of numbers; 1 unless they are extreme.
 double unit_of(const ForecastEvaluation& evaluation) {
   double largest = 0;
@@ -76,6 +83,25 @@ std::vector<HeadlineMetric> headline_metrics(const MultiLabelEvaluation& e, cons
           share_metric("roc_auc", "area under the ROC curve", areas.mean_roc_auc, false)};
 }
 
+std::vector<HeadlineMetric> headline_metrics(const RegressionEvaluation& e) {
+  const std::size_t targets = e.names().size();
+  const auto of_one = [](const Regression& r, const std::string& name, const std::string& title) {
+    std::vector<HeadlineMetric> own{loss_metric("mae", "mean absolute error", r.mae()),
+                                    root_metric(r, 1),
+                                    {"r2", "R2", r.r2()},
+                                    loss_metric("mape", "mean absolute relative error", r.mape())};
+    for (HeadlineMetric& one : own) one.name += name, one.title += title;
+    return own;
+  };
+  if (targets == 1) return of_one(e.of(0), "", "");
+  std::vector<HeadlineMetric> all{{"mae", "mean absolute error", e.mae()},
+                                  {"rmse", "root mean squared error", e.rmse()},
+                                  {"r2", "R2, mean of the targets", e.r2()}};
+  for (std::size_t t = 0; t < targets; ++t)
+    for (HeadlineMetric& one : of_one(e.of(t), "." + e.names()[t], ", " + e.names()[t])) all.push_back(std::move(one));
+  return all;
+}
+
 std::vector<HeadlineMetric> headline_metrics(const ForecastEvaluation& e, double naive_mae) {
   const double unit = unit_of(e);
   Regression r;
@@ -84,13 +110,10 @@ std::vector<HeadlineMetric> headline_metrics(const ForecastEvaluation& e, double
     r.add({&forecast, 1}, {&actual, 1});
   }
   const HeadlineMetric mae = loss_metric("mae", "mean absolute error", r.mae());
-  const Interval squares = r.mse().interval();
-  const HeadlineMetric rmse{"rmse", "root mean squared error", r.rmse(),
-                            Interval{std::sqrt(std::max(0.0, squares.low)), std::sqrt(squares.high)}};
   HeadlineMetric mase = times(mae, naive_mae > 0 ? unit / naive_mae : std::nan(""));
   mase.name = "mase", mase.title = "mean absolute scaled error";
   return {times(mae, unit),
-          times(rmse, unit),
+          root_metric(r, unit),
           mase,
           {"r2", "R2", r.r2()},
           loss_metric("mape", "mean absolute relative error", r.mape()),

@@ -9,6 +9,7 @@
 #include "neurim/evaluate/forecast_evaluation.h"
 #include "neurim/evaluate/multi_label.h"
 #include "neurim/evaluate/probabilities.h"
+#include "neurim/evaluate/regression_evaluation.h"
 
 namespace neurim {
 
@@ -26,6 +27,8 @@ std::vector<HeadlineMetric> headline_metrics(const Evaluation& evaluation, const
                                              const ClassAreas& areas);
 /// Of any number of classes a sample: mAP, F1, exact matches and the area under the ROC curve.
 std::vector<HeadlineMetric> headline_metrics(const MultiLabelEvaluation& evaluation, const ClassAreas& areas);
+/// Of numbers, in their units: over all targets, then of each one, where there are several, under its name.
+std::vector<HeadlineMetric> headline_metrics(const RegressionEvaluation& evaluation);
 /// Of forecasts, in the units of the series. `naive_mae` scales the error for MASE: the mean |change| of a step in the
 /// training split (Hyndman & Koehler, 2006); 0 leaves MASE out.
 /// Intervals are as if the errors did not depend on each other.

@@ -49,9 +49,10 @@ Compiled network(const Checkpoint& checkpoint, const PlanOptions& chosen) {
   PlanOptions options = chosen;
   options.freeze = true;
   options.device = device_of(checkpoint.model);
-  const auto shares = [model = checkpoint.model, multi_label = checkpoint.config.multi_label()](const Tensors& in) {
+  const bool one_class = checkpoint.config.task() == classify_task();
+  const auto shares = [model = checkpoint.model, one_class](const Tensors& in) {
     const Tensor logits = model(in[0]);
-    return Tensors{multi_label ? logits : softmax(logits)};
+    return Tensors{one_class ? softmax(logits) : logits};
   };
   return Compiled(shares, options);
 }
@@ -107,6 +108,7 @@ struct ImageClassifier::State {
       fail(Fault::data, name,
            ": the model gives NaN for it, as numbers in between outgrow f32, or with precision=fp16 65,504: try "
            "precision=bf16, or weights of an earlier epoch");
+    if (config.regression()) return {.probabilities = std::move(shares)};
     Classification result{.classes = ranking(shares)};
     if (config.multi_label())
       std::erase_if(result.classes, [&](std::size_t c) { return shares[c] < config.thresholds[c]; });

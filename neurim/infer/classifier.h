@@ -15,9 +15,11 @@ namespace neurim {
 
 /// What a model says of an image.
 struct Classification {
-  std::string unreadable = {};             ///< why the image cannot be read, with its name; "": it can
-  std::vector<double> probabilities = {};  ///< of each class; none where the image cannot be read
-  /// The classes by falling probability; of a multi-label model those that reach their thresholds.
+  std::string unreadable = {};  ///< why the image cannot be read, with its name; "": it can
+  /// Of each class, or what the model says of each target, where it gives numbers; none where the image cannot be read.
+  std::vector<double> probabilities = {};
+  /// The classes by falling probability; of a multi-label model those that reach their thresholds;
+  /// of numbers none.
   std::vector<std::size_t> classes = {};
   bool rejected = false;  ///< no class is as likely as ClassifierOptions::reject_below
 };

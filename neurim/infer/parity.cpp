@@ -181,7 +181,7 @@ Parity embedded_parity(const Checkpoint& checkpoint, const InferenceSession& exp
   };
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t label = images->dataset.label(images->split, i);
-    if (const auto in = read(i)) checkpoint.config.multi_label() ? add(*in, {}) : add(*in, {&label, 1});
+    if (const auto in = read(i)) checkpoint.config.task() == classify_task() ? add(*in, {&label, 1}) : add(*in, {});
   }
   return comparison.finish(of_images(comparison.result.samples, *images));
 }
@@ -210,9 +210,7 @@ std::optional<ParityImages> parity_images(const Checkpoint& checkpoint, const st
   const std::string& path = data.empty() ? training.data : data;
   if (path.empty()) return std::nullopt;
   try {
-    DatasetOptions options = dataset_of(training);
-    options.class_names = config.class_names;
-    options.multi_label = config.multi_label();
+    DatasetOptions options = dataset_of(training, config);
     options.for_training = false;
     Dataset dataset = Dataset::open(path, options);
     for (const Split split : {Split::val, Split::test, Split::train})

@@ -6,12 +6,24 @@
 #include "neurim/base/error.h"
 #include "neurim/graph/trace.h"
 #include "neurim/graph/value.h"
+#include "neurim/ops/add.h"
 #include "neurim/ops/mul.h"
 
 namespace neurim {
 
+Tensor row_of(const std::vector<double>& values, Device device) {
+  const std::vector<float> row(values.begin(), values.end());
+  const Untraced untraced;
+  return Tensor::from({std::ssize(row)}, std::span<const float>(row), device);
+}
+
 Tensor Model::operator()(const Tensor& x) const {
-  if (!training()) return temperature == 1 ? net(x) : net(x) * (1 / temperature);
+  if (!training()) {
+    const Tensor y = net(x);
+    if (!target_std.empty() && !gives_units)
+      return y * row_of(target_std, y.device()) + row_of(target_mean, y.device());
+    return temperature == 1 ? y : y * (1 / temperature);
+  }
   named_parameters(*this);  // all of its parts have names now
   const std::size_t before = captured().size();
   const Tensor y = net(x);

@@ -19,6 +19,11 @@ struct Model {
       std;                   ///< the same
   nn::Layer net;             ///< x(N,in_chans,H,W) -> logits (N,num_classes)
   double temperature = 1;    ///< what logits are divided by outside of training (Guo et al., 2017)
+  /// Regression: what each output is multiplied by outside of training, and what is added to it then, which makes it a
+  /// number in the units of the data; else both are empty. `gives_units`: the net does so itself, as that of a function
+  /// file.
+  std::vector<double> target_std = {}, target_mean = {};
+  bool gives_units = false;
   /// What another library calls a tensor of the net, where it differs; load_model knows both.
   std::map<std::string, std::string> other_names = {};
   /// What older files of the same library call a tensor, where it differs.
@@ -35,6 +40,9 @@ struct Model {
   /// be neither trained nor saved.
   Tensor operator()(const Tensor& x) const;
 };
+
+/// Values f32(n) beside the columns of what is computed; constants where that is traced.
+Tensor row_of(const std::vector<double>& values, Device device);
 
 /// Values of each channel for a model of `channels`: as they are, or for another number of them their average for each.
 std::vector<double> per_channel(const std::vector<double>& values, std::int64_t channels);

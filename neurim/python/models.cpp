@@ -55,8 +55,11 @@ void bind_models(nb::module_& module) {
              return model(x);
            })
       .def("save", [](Model& model, const std::string& path) { save_model(model, path); })
-      .def("load", [](const Model& model, const std::string& path, bool adapt) {
-        return load_model(model, path, adapt ? Fit::adapt : Fit::exact).notes;
+      .def("load", [](Model& model, const std::string& path, bool adapt) {
+        const Weights weights = open_weights(path);
+        if (weights.config && !adapt)
+          model.target_std = weights.config->target_std, model.target_mean = weights.config->target_mean;
+        return load_model(model, weights.tensors, adapt ? Fit::adapt : Fit::exact).notes;
       });
   module.def(
       "create_model",

@@ -10,6 +10,7 @@
 
 #include "neurim/infer/classifier.h"
 #include "neurim/python/bindings.h"
+#include "neurim/train/image_task.h"
 #include "neurim/train/run_folder.h"
 
 namespace neurim::python {
@@ -67,13 +68,14 @@ class PythonSource final : public Source {
 
 Dataset dataset_from(nb::object get, const std::vector<std::int64_t>& labels, std::vector<std::string> class_names,
                      const std::vector<std::string>& splits, const std::vector<int>& size, const Words& words,
-                     const std::string& called) {
+                     const std::string& called, std::vector<float> numbers) {
   Listing listing;
   std::optional<ImageSize> all;
   if (size.size() == 4) all = ImageSize{size[0], size[1], size[2], size[3]};
   listing.source = std::make_shared<PythonSource>(std::move(get), all);
   listing.class_names = std::move(class_names);
   listing.labels = labels;
+  listing.numbers = std::move(numbers);
   for (std::size_t i = 0; i < splits.size(); ++i)
     listing[split_option(splits[i])].push_back(static_cast<std::int64_t>(i));
   return {std::move(listing), dataset_of(options_of(words)), called};
@@ -194,7 +196,10 @@ nb::dict trained(nb::object line, nb::object event,
 /// A model of Python with the weights and the metadata that its training has left.
 Checkpoint checkpoint_of(const Model& model, const std::string& weights) {
   load_model(model, weights);
-  return {.path = weights, .config = config_of(SafeTensors(weights).metadata(), weights), .model = model};
+  Checkpoint checkpoint{.path = weights, .config = config_of(SafeTensors(weights).metadata(), weights), .model = model};
+  checkpoint.model.target_std = checkpoint.config.target_std,
+  checkpoint.model.target_mean = checkpoint.config.target_mean;
+  return checkpoint;
 }
 
 /// An image of Python: u8 or u16 of (height, width) or (height, width, channels).
@@ -275,6 +280,12 @@ static void bind_data(nb::module_& module) {
       .def_prop_ro("class_names", &Dataset::class_names)
       .def_prop_ro("notes", &Dataset::notes)
       .def_prop_ro("multi_label", &Dataset::multi_label)
+      .def_prop_ro("regression", &Dataset::regression)
+      .def("numbers",
+           [](const Dataset& data, const std::string& split, std::int64_t i) {
+             const auto numbers = data.numbers(split_option(split), i);
+             return std::vector<double>(numbers.begin(), numbers.end());
+           })
       .def_prop_ro("image_size",
                    [](const Dataset& data) -> std::optional<std::vector<int>> {
                      const auto size = data.in_memory();
@@ -344,20 +355,24 @@ static void bind_runs(nb::module_& module) {
       },
       nb::arg("model"), nb::arg("dataset"), nb::arg("run"), nb::arg("epochs").none(), nb::arg("line").none(),
       nb::arg("event"));
-  module.def("evaluate_model",
-             [](const Model& model, const Dataset& dataset, const std::string& split, const Words& words) {
-               const TrainOptions options = options_of(words).resolved(model, dataset);
-               return metrics_dict(interruptible<Metrics>([&](const std::atomic<int>& stop) {
-                 Validation validation(model, dataset, split_option(split), preprocess_of(options), options);
-                 const auto watch = [&](double) { return stop == 0; };
-                 if (dataset.multi_label()) {
-                   const auto result = validation.run_multi_label(watch);
-                   return result ? metrics_of(*result) : Metrics();
-                 }
-                 const auto result = validation.run(watch);
-                 return result ? metrics_of(*result) : Metrics();
-               }));
-             });
+  module.def("evaluate_model", [](Model model, const Dataset& dataset, const std::string& split, const Words& words) {
+    if (dataset.regression() && model.target_std.empty()) scale_targets(model, dataset);
+    const TrainOptions options = options_of(words).resolved(model, dataset);
+    return metrics_dict(interruptible<Metrics>([&](const std::atomic<int>& stop) {
+      Validation validation(model, dataset, split_option(split), preprocess_of(options), options);
+      const auto watch = [&](double) { return stop == 0; };
+      if (dataset.regression()) {
+        const auto result = validation.run_regression(watch);
+        return result ? metrics_of(*result) : Metrics(regress_task());
+      }
+      if (dataset.multi_label()) {
+        const auto result = validation.run_multi_label(watch);
+        return result ? metrics_of(*result) : Metrics();
+      }
+      const auto result = validation.run(watch);
+      return result ? metrics_of(*result) : Metrics();
+    }));
+  });
 }
 
 /// Trained classifiers.
@@ -374,6 +389,7 @@ static void bind_classifiers(nb::module_& module) {
           })
       .def_prop_ro("class_names", &ImageClassifier::class_names)
       .def_prop_ro("multi_label", [](const ImageClassifier& c) { return c.config().multi_label(); })
+      .def_prop_ro("regression", [](const ImageClassifier& c) { return c.config().regression(); })
       .def_prop_ro("input",
                    [](const ImageClassifier& c) {
                      const Preprocess& p = c.config().preprocess;

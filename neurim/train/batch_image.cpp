@@ -35,6 +35,12 @@ std::string batch_image(const Batch& batch, const Preprocess& preprocess, const 
   };
   const std::vector<std::string> drawn = drawn_names(class_names);
   const auto labels_of = [&](std::size_t i) {
+    if (mixed.numbers) {
+      std::vector<std::string> numbers;
+      for (std::size_t t = 0; t < class_names.size(); ++t)
+        numbers.push_back(significant(static_cast<double>(batch.targets[i * class_names.size() + t])));
+      return numbers;
+    }
     std::vector<std::pair<long, std::size_t>> shares;  // in percent
     for (std::size_t c = 0; c < class_names.size(); ++c)
       if (const long percent = std::lround(share_of(i, c) * 100); percent > 0) shares.emplace_back(percent, c);

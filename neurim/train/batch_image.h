@@ -12,6 +12,7 @@ namespace neurim {
 struct MixedIn {
   double lambda = 1;
   std::span<const std::int64_t> labels{};
+  bool numbers = false;  ///< the targets are numbers, not shares of classes
 };
 
 /// The pixels (height x width x 3) of an image as a model gets it, with normalization undone; of images without three

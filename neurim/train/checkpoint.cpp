@@ -203,7 +203,16 @@ std::int64_t SequenceConfig::target_column() const {
 
 const TaskInfo& ModelConfig::task() const {
   if (sequence) return sequence->columns.empty() ? language_task() : forecast_task();
+  if (regression()) return regress_task();
   return multi_label() ? multi_label_task() : classify_task();
+}
+
+DatasetOptions dataset_of(const TrainOptions& options, const ModelConfig& config) {
+  DatasetOptions of_data = dataset_of(options);
+  of_data.class_names = config.class_names;
+  of_data.multi_label = config.multi_label();
+  of_data.targets = config.regression() ? config.class_names : std::vector<std::string>();
+  return of_data;
 }
 
 Type image_type(const Preprocess& preprocess, Dim batch) {
@@ -271,6 +280,8 @@ Metadata metadata_of(const ModelConfig& config) {
   else
     metadata["preprocess"] = config.preprocess.json();
   if (config.multi_label()) metadata["thresholds"] = JsonText(config.thresholds).line();
+  if (config.regression())
+    metadata["targets"] = JsonObject{{"std", config.target_std}, {"mean", config.target_mean}}.line();
   if (!std::isnan(config.reject_threshold)) metadata["reject_threshold"] = text(config.reject_threshold);
   if (config.temperature != 1) metadata["temperature"] = text(config.temperature);
   if (!config.source.empty()) metadata["model_file"] = config.source;
@@ -305,6 +316,13 @@ ModelConfig config_of(const Metadata& metadata, const fs::path& path) {
       config.thresholds = Json::parse(field("thresholds")).get<std::vector<double>>();
       require(config.thresholds.size() == config.class_names.size(), config.thresholds.size(), " thresholds for ",
               config.class_names.size(), " classes");
+    }
+    if (metadata.contains("targets")) {
+      const Json targets = Json::parse(field("targets"));
+      targets.at("std").get_to(config.target_std), targets.at("mean").get_to(config.target_mean);
+      require(!config.multi_label() && config.target_std.size() == config.class_names.size() &&
+                  config.target_mean.size() == config.class_names.size(),
+              config.target_std.size(), " targets for ", config.class_names.size(), " names");
     }
     config.metrics = metrics_from(Json::parse(field("figures")), config.task());
     if (metadata.contains("reject_threshold")) config.reject_threshold = std::stod(field("reject_threshold"));
@@ -358,12 +376,13 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
     ModelConfig& config = *weights.config;
     if (config.class_names.empty() && !config.sequence)
       for (std::int64_t i = 0; i < model.num_classes; ++i) config.class_names.push_back(text(i));
-    const std::int64_t wanted = config.task().answer == Answer::values ? config.sequence->horizon
-                                                                       : std::ssize(config.class_names);
+    const std::int64_t wanted = config.task() == forecast_task() ? config.sequence->horizon
+                                                                 : std::ssize(config.class_names);
     if (model.num_classes != wanted)
       fail(Fault::data, file.string(), ": its function gives ", model.num_classes, " numbers, and its metadata name ",
            wanted, "; use another copy");
     config.temperature = 1;  // the function's logits are divided by it
+    model.target_std = config.target_std, model.target_mean = config.target_mean, model.gives_units = true;
     model.mean = weights.config->preprocess.mean, model.std = weights.config->preprocess.std;
     return {.path = file,
             .config = *weights.config,
@@ -373,6 +392,7 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
   }
   Model model = model_of(*weights.config, file);
   model.temperature = weights.config->temperature;
+  model.target_std = weights.config->target_std, model.target_mean = weights.config->target_mean;
   LoadReport report = load_model(model, weights.tensors);
   if (fs::is_directory(path) && file.filename() == "last.safetensors")
     report.notes.push_back("the run has no best weights, so these are taken, its last ones");

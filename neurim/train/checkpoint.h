@@ -27,15 +27,19 @@ struct SequenceConfig {
 
 /// The metadata of a weights file.
 struct ModelConfig {
-  std::string model;                     ///< a name for create_model, of a recurrent model, or of a model file
-  std::int64_t in_chans = 0;             ///< channels of the input
-  std::vector<std::string> class_names;  ///< for a language model the characters, each as UTF-8
-  Preprocess preprocess;                 ///< of images
-  std::string options;                   ///< the run's, as YAML
-  std::int64_t epoch = 0, step = 0;      ///< finished ones
-  Metrics metrics;                       ///< on the validation split
+  std::string model;          ///< a name for create_model, of a recurrent model, or of a model file
+  std::int64_t in_chans = 0;  ///< channels of the input
+  /// For a language model the characters, each as UTF-8; of regression what the numbers are called.
+  std::vector<std::string> class_names;
+  Preprocess preprocess;             ///< of images
+  std::string options;               ///< the run's, as YAML
+  std::int64_t epoch = 0, step = 0;  ///< finished ones
+  Metrics metrics;                   ///< on the validation split
   /// The probability threshold of each class of a multi-label model; else empty.
   std::vector<double> thresholds;
+  /// Regression: the stds and means of the targets in training, which class_names name: see Model::target_std. Else
+  /// empty.
+  std::vector<double> target_std = {}, target_mean = {};
   /// The probability below which an answer counts as unknown; NaN if none was fitted.
   double reject_threshold = Metrics::kNone;
   double temperature = 1;                       ///< of the logits: see Model::temperature
@@ -43,8 +47,13 @@ struct ModelConfig {
   std::optional<SequenceConfig> sequence = {};  ///< of a model of series or texts
   /// Whether images may have several classes.
   bool multi_label() const { return !thresholds.empty(); }
+  /// Whether images have numbers.
+  bool regression() const { return !target_std.empty(); }
   const TaskInfo& task() const;  ///< what it is trained for
 };
+
+/// How data are opened for a model: with these options, its classes or the numbers that it gives.
+DatasetOptions dataset_of(const TrainOptions& options, const ModelConfig& config);
 
 /// The input f32(batch,channels,height,width) of a model of images.
 Type image_type(const Preprocess& preprocess, Dim batch);

@@ -19,7 +19,7 @@ Predictions cross_validated(const TrainOptions& options, std::int64_t folds, con
     const TrainResult result = train(of_fold, control);
     const Checkpoint checkpoint = load_checkpoint(result.model);
     const ModelConfig& config = checkpoint.config;
-    require(!config.multi_label() && !config.sequence, "label issues are found in images of one class");
+    require(config.task() == classify_task(), "label issues are found in images of one class");
     if (!predictions) predictions.emplace(config.class_names);
     if (result.stopped) break;
     const Dataset dataset = Dataset::open(of_fold.data, dataset_of(of_fold));

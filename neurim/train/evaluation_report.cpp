@@ -187,6 +187,22 @@ Rows mistake_rows(const MultiLabelEvaluation& evaluation, const std::vector<std:
   return rows;
 }
 
+/// The samples of the greatest errors; captions are what is true and what is predicted.
+std::string sheet_of(const RegressionEvaluation& evaluation, const std::vector<std::int64_t>& places,
+                     const std::vector<NamedSample>& samples, const Dataset& dataset, Split split) {
+  std::vector<Thumbnail> images;
+  for (const std::int64_t place : places) {
+    std::vector<std::string> truths, said;
+    for (std::size_t t = 0; t < evaluation.names().size(); ++t) {
+      truths.push_back(significant(evaluation.truth(place, t)));
+      said.push_back(significant(evaluation.predicted(place, t)));
+    }
+    images.push_back(thumbnail(dataset, split, samples[static_cast<std::size_t>(place)].number, kCell,
+                               {join(truths, ", "), text("as ", join(said, ", "))}));
+  }
+  return images.empty() ? "" : contact_sheet(images, kColumns, kCell);
+}
+
 /// Metrics and classes, which evaluations of either kind have.
 template <class Evaluator>
 void add_overview(HtmlPage& page, const Evaluator& evaluation, const std::vector<HeadlineMetric>& metrics,
@@ -292,6 +308,39 @@ void write_evaluation(const MultiLabelEvaluation& evaluation, const std::vector<
   }
   page.section("Probabilities");
   draw(page, charts, {"roc", "precision_recall"});
+  write_file(folder / "report.html", page.html());
+}
+
+void write_evaluation(const RegressionEvaluation& evaluation, const std::vector<NamedSample>& names,
+                      const std::vector<HeadlineMetric>& metrics, const Dataset& dataset,
+                      const EvaluationSubject& subject, const fs::path& folder) {
+  constexpr std::size_t kMostCharts = 8;
+  write_metrics("regress", subject, evaluation.samples(), evaluation.names(), metrics, folder);
+  write_file(folder / "predictions.csv", predictions_csv(evaluation, names));
+  write_file(folder / "per_target.csv", per_target_csv(evaluation));
+  std::vector<NamedChart> charts;
+  const std::size_t targets = evaluation.names().size();
+  for (std::size_t t = 0; t < std::min(kMostCharts, targets); ++t)
+    charts.emplace_back(targets == 1 ? "predicted_over_true" : text("predicted_over_true_", t + 1),
+                        text("What is predicted over what is true, of ", evaluation.names()[t]),
+                        predicted_over_true(evaluation, t, subject.line()));
+  write_charts(charts, folder);
+  std::vector<std::int64_t> worst = evaluation.worst();
+  worst.resize(std::min<std::size_t>(64, worst.size()));
+  const std::string sheet = sheet_of(evaluation, worst, names, dataset, subject.split);
+  if (!sheet.empty()) write_file(folder / "worst.jpg", sheet);
+  HtmlPage page("Evaluation", subject.line());
+  page.section("Metrics");
+  Rows rows;
+  for (const HeadlineMetric& one : metrics) rows.push_back({one.title, shown(one)});
+  page.table(text(thousands(evaluation.samples()), " samples; in brackets the 95 % interval"), {"metric", "value"},
+             rows, 1);
+  page.section("Numbers");
+  for (const NamedChart& chart : charts) page.image("image/png", chart.png, chart.shows);
+  if (!sheet.empty()) {
+    page.section("Greatest errors");
+    page.image("image/jpeg", sheet, "What is true, and what is predicted; predictions.csv has all");
+  }
   write_file(folder / "report.html", page.html());
 }
 

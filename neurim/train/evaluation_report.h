@@ -47,4 +47,11 @@ void write_evaluation(const MultiLabelEvaluation& evaluation, const std::vector<
                       const ClassAreas& areas, const std::vector<HeadlineMetric>& metrics, const Dataset& dataset,
                       const EvaluationSubject& subject, const fs::path& folder);
 
+/// The same of numbers: metrics.json; predictions.csv and per_target.csv; of up to eight targets a chart
+/// predicted_over_true, with "_" and its number from 1 where there are several; worst.jpg; and report.html. Throws
+/// Error(resource).
+void write_evaluation(const RegressionEvaluation& evaluation, const std::vector<NamedSample>& names,
+                      const std::vector<HeadlineMetric>& metrics, const Dataset& dataset,
+                      const EvaluationSubject& subject, const fs::path& folder);
+
 }  // namespace neurim

@@ -63,11 +63,11 @@ OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExpor
     options.metadata["imgsz"] = text('[', p.height, ", ", p.width, ']');
     options.metadata["preprocess"] = p.json();
   }
-  if (config.task().answer == Answer::values) {
+  if (config.task() == forecast_task()) {
     options.metadata["columns"] = JsonText(config.sequence->columns).line();
     options.metadata["target"] = config.sequence->target;
   } else {
-    options.metadata["names"] = JsonText(config.class_names).line();
+    options.metadata[config.regression() ? "targets" : "names"] = JsonText(config.class_names).line();
   }
   if (config.multi_label()) options.metadata["thresholds"] = JsonText(config.thresholds).line();
   if (!std::isnan(config.reject_threshold)) options.metadata["reject_threshold"] = text(config.reject_threshold);

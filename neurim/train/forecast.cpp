@@ -123,7 +123,7 @@ Metrics metrics_of(const ForecastEvaluation& evaluation, double std) {
 }
 
 void check_forecast(const Checkpoint& checkpoint, const Series& series) {
-  require(checkpoint.config.task().answer == Answer::values, checkpoint.path.string(), ": is a model of ",
+  require(checkpoint.config.task() == forecast_task(), checkpoint.path.string(), ": is a model of ",
           checkpoint.config.task().data, ", which forecasts no series");
   const SequenceConfig& config = *checkpoint.config.sequence;
   require(series.columns == config.columns, series.path, ": has the columns ", join(series.columns, ", "),

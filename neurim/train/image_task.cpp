@@ -136,6 +136,7 @@ ModelConfig ImageTask::config() const {
                      .preprocess = preprocess_,
                      .source = model_.source};
   config.thresholds.assign(multi_label() ? config.class_names.size() : 0, 0.5);
+  config.target_std = model_.target_std, config.target_mean = model_.target_mean;
   config.metrics = Metrics(config.task());
   return config;
 }
@@ -143,8 +144,10 @@ ModelConfig ImageTask::config() const {
 std::string ImageTask::facts() const { return data_json(dataset_); }
 
 std::string ImageTask::contents() const {
-  return text(dataset_.class_names().size(), " classes, ", multi_label() ? "multi-label, " : "",
-              thousands(dataset_.size(Split::train)), " train / ", thousands(dataset_.size(Split::val)), " val");
+  const std::string answers = regression() ? join(dataset_.class_names(), ", ") + ", "
+                                           : text(dataset_.class_names().size(), " classes, ");
+  return text(answers, multi_label() ? "multi-label, " : "", thousands(dataset_.size(Split::train)), " train / ",
+              thousands(dataset_.size(Split::val)), " val");
 }
 
 std::string ImageTask::input() const {
@@ -152,9 +155,7 @@ std::string ImageTask::input() const {
               preprocess_.height == preprocess_.width ? "" : " (channels x height x width)");
 }
 
-std::vector<std::string> ImageTask::notes() const {
-  std::vector<std::string> notes = dataset_.notes();
-  notes.insert(notes.end(), options_.notes.begin(), options_.notes.end());
+void ImageTask::add_class_notes(std::vector<std::string>& notes) const {
   for (const LabelProblem& problem : class_problems(dataset_)) notes.push_back(problem.what);
   std::vector<std::int64_t> counts = dataset_.class_counts(Split::train);
   std::erase(counts, 0);  // such classes cannot be balanced
@@ -162,6 +163,16 @@ std::vector<std::string> ImageTask::notes() const {
   if (!counts.empty() && *most > kImbalance * *least && options_.sampler == "each" && options_.class_weights == "none")
     notes.push_back(text("classes have ", thousands(*least), " to ", thousands(*most), " training images: ",
                          multi_label() ? "" : "sampler=balanced or ", "class_weights=sqrt helps the rare ones"));
+}
+
+std::vector<std::string> ImageTask::notes() const {
+  std::vector<std::string> notes = dataset_.notes();
+  notes.insert(notes.end(), options_.notes.begin(), options_.notes.end());
+  if (!regression()) add_class_notes(notes);
+  if (regression() && options_.augment && *options_.hflip == 0 && !*options_.random_resized_crop)
+    notes.push_back(
+        "images are not flipped or cropped at random, as numbers may follow from places and sizes in them; "
+        "hflip=0.5 and random_resized_crop=true do so");
   if (options_.cache != "auto" && options_.cache != "none" && *options_.random_resized_crop)
     notes.push_back(text("cache=", options_.cache,
                          " keeps no training image: random_resized_crop takes another part of it in each epoch"));
@@ -173,12 +184,13 @@ std::vector<std::string> ImageTask::notes() const {
                          " % of the median image for its shape: resize=letterbox or squash shows all of it"));
   if (const std::string note = enlarged_note(model_, headers, {preprocess_.height, preprocess_.width}); !note.empty())
     notes.push_back(note);
-  if (options_.plots)
+  if (options_.plots && !regression())
     if (const auto note = drawn_names_note(dataset_.class_names())) notes.push_back(*note);
   return notes;
 }
 
 std::function<Tensors(Tensors)> ImageTask::step(Optimizer& optimizer) const {
+  if (regression()) return regression_training_step(model_, optimizer, number_loss_of(options_));
   return training_step(model_, optimizer, loss_of(options_),
                        weights_tensor(class_weights_of(options_, dataset_), device_named(options_.device)));
 }
@@ -188,8 +200,8 @@ void ImageTask::draw(const fs::path& folder, std::int64_t step) const {
   if (step >= kDrawnBatches) return;
   write_file(folder / text("train_batch", step, ".jpg"),
              batch_image(part_, training_preprocess_of(options_), dataset_.class_names(),
-                         {.lambda = lambda_, .labels = partner_labels_}));
-  if (step > 0) return;
+                         {.lambda = lambda_, .labels = partner_labels_, .numbers = regression()}));
+  if (step > 0 || regression()) return;
   std::vector<ClassCounts> splits;
   for (const Split split : kSplits)
     if (dataset_.size(split) > 0)
@@ -226,7 +238,7 @@ void ImageTask::mix(const Plan& plan, std::int64_t step) {
   partners_.resize(part_.size);
   std::iota(partners_.rbegin(), partners_.rend(), 0);
   mix_images(drawn, partners_, preprocess_.channels, height, width, part_.images, mix_buffers_);
-  if (multi_label()) {
+  if (!part_.targets.empty()) {
     const Mix blend{.kind = Mix::Kind::mixup, .lambda = drawn.lambda};  // for CutMix too: labels are blended by area
     const auto classes = static_cast<int>(dataset_.class_names().size());
     return mix_images(blend, partners_, classes, 1, 1, part_.targets, mix_buffers_);
@@ -239,7 +251,8 @@ void ImageTask::mix(const Plan& plan, std::int64_t step) {
 
 Types ImageTask::types(std::int64_t samples) const {
   const std::int64_t channels = preprocess_.channels, height = train_size_.height, width = train_size_.width;
-  if (multi_label()) return multi_label_types(samples, channels, height, width, std::ssize(dataset_.class_names()));
+  if (multi_label() || regression())
+    return target_types(samples, channels, height, width, std::ssize(dataset_.class_names()));
   return batch_types(samples, channels, height, width, mixes());
 }
 
@@ -258,6 +271,10 @@ bool ImageTask::validate(const Watch& watch, ModelConfig& config) {
     multi_label_evaluation_->fit_thresholds();
     config.thresholds = multi_label_evaluation_->thresholds();
     config.metrics = metrics_of(*multi_label_evaluation_);
+  } else if (validation_ && regression()) {
+    regression_evaluation_ = validation_->run_regression(watch);
+    if (!regression_evaluation_) return false;
+    config.metrics = metrics_of(*regression_evaluation_);
   } else if (validation_) {
     evaluation_ = validation_->run(watch);
     if (!evaluation_) return false;
@@ -283,6 +300,7 @@ void ImageTask::check_bad() const {
 void ImageTask::report(const fs::path& folder) const {
   if (evaluation_) write_report(*evaluation_, folder, options_.plots);
   if (multi_label_evaluation_) write_report(*multi_label_evaluation_, folder);
+  if (regression_evaluation_) write_file(folder / "per_target.csv", per_target_csv(*regression_evaluation_));
 }
 
 /// Prints notes on images: unreadable, sideways, or slow to load.
@@ -308,10 +326,30 @@ void ImageTask::print_notes(Console& console, double waited, double seconds) {
   }
 }
 
+void scale_targets(Model& model, const Dataset& dataset) {
+  constexpr double kLeastSpread = 1e-5;  // of f32, which has seven digits
+  const std::vector<std::string>& names = dataset.class_names();
+  std::vector<SampleMean> means(names.size());
+  for (std::int64_t i = 0; i < dataset.size(Split::train); ++i)
+    for (std::size_t t = 0; t < names.size(); ++t) means[t].add(dataset.numbers(Split::train, i)[t]);
+  model.target_std.clear(), model.target_mean.clear();
+  for (std::size_t t = 0; t < names.size(); ++t) {
+    const double mean = means[t].mean(), std = std::sqrt(means[t].variance());
+    if (!(std > 0))
+      fail(Fault::data, "target ", names[t], ": is ", significant(mean),
+           " for all training images, so there is nothing to learn; leave it out, or give other data");
+    if (std < kLeastSpread * std::abs(mean))
+      fail(Fault::data, "target ", names[t], ": lies around ", mean, " and varies by ", significant(std),
+           ", which f32 rounds; subtract ", significant(mean), " from its numbers");
+    model.target_std.push_back(std), model.target_mean.push_back(mean);
+  }
+}
+
 PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptions& options, const Job& job) {
   const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
+  if (dataset.regression()) scale_targets(model, dataset);
   require(model.num_classes == classes, model.name, ": the model has ", model.num_classes, " classes, the data ",
-          classes, "; build it with num_classes=", classes);
+          classes, dataset.regression() ? " targets" : "", "; build it with num_classes=", classes);
   check_image_channels(dataset, model.in_chans);
   TrainOptions resolved = options.resolved(model, dataset);
   for (const InputSize& size : {*resolved.train_imgsz, *resolved.imgsz}) check_size(model, size);

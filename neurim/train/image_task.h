@@ -10,7 +10,8 @@
 
 namespace neurim {
 
-/// Batches of augmented, optionally mixed images, with cross entropy or, for multi-label data, binary cross entropy.
+/// Batches of augmented, optionally mixed images, with cross entropy, for multi-label data binary cross entropy, or for
+/// numbers a loss of their errors.
 class ImageTask final : public TrainingTask {
  public:
   /// `options` are resolved.
@@ -37,10 +38,12 @@ class ImageTask final : public TrainingTask {
 
  private:
   bool multi_label() const { return dataset_.multi_label(); }
+  bool regression() const { return dataset_.regression(); }
   bool mixes() const { return options_.mixup > 0 || options_.cutmix > 0; }
   void take(const Part& part);
   void mix(const Plan& plan, std::int64_t step);
   void check_bad() const;
+  void add_class_notes(std::vector<std::string>& notes) const;
 
   const Model model_;
   const Dataset dataset_;
@@ -60,13 +63,19 @@ class ImageTask final : public TrainingTask {
   double lambda_ = 1;
   MixBuffers mix_buffers_;
 
-  std::optional<Evaluation> evaluation_;  // of the last validation; the next one for multi-label data
+  std::optional<Evaluation> evaluation_;  // of the last validation; the next ones for multi-label data and numbers
   std::optional<MultiLabelEvaluation> multi_label_evaluation_;
+  std::optional<RegressionEvaluation> regression_evaluation_;
   bool hinted_ = false, turned_told_ = false;
   std::set<std::int64_t> train_bad_told_, val_bad_told_;
 };
 
-/// Checks that the model fits the data's classes, resolves the options, and opens loaders. Throws Error(usage).
+/// Sets the scale of the model's outputs to that of the numbers in training. Throws Error(data) where a target does not
+/// vary, or less than f32 can tell.
+void scale_targets(Model& model, const Dataset& dataset);
+
+/// Checks that the model fits the data's classes, has numbers scaled as in training, resolves the options, and opens
+/// loaders. Throws Error(usage).
 PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptions& options, const Job& job = {});
 
 }  // namespace neurim

@@ -3,6 +3,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
 #include "neurim/evaluate/multi_label.h"
+#include "neurim/evaluate/regression_evaluation.h"
 
 namespace neurim {
 
@@ -39,6 +40,12 @@ Metrics metrics_of(const MultiLabelEvaluation& evaluation) {
                   {"f1_macro", evaluation.average(Average::macro).f1},
                   {"f1_micro", evaluation.average(Average::micro).f1},
                   {"exact_match", evaluation.exact_match()}});
+}
+
+Metrics metrics_of(const RegressionEvaluation& evaluation) {
+  return Metrics(
+      regress_task(), evaluation.samples(),
+      {{"loss", evaluation.loss()}, {"mae", evaluation.mae()}, {"rmse", evaluation.rmse()}, {"r2", evaluation.r2()}});
 }
 
 }  // namespace neurim

@@ -40,7 +40,9 @@ class Metrics {
 
 class Evaluation;
 class MultiLabelEvaluation;
+class RegressionEvaluation;
 Metrics metrics_of(const Evaluation& evaluation);            ///< of one class a sample
 Metrics metrics_of(const MultiLabelEvaluation& evaluation);  ///< at its thresholds
+Metrics metrics_of(const RegressionEvaluation& evaluation);  ///< of numbers, in their units
 
 }  // namespace neurim

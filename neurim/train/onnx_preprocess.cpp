@@ -193,7 +193,8 @@ OnnxFrame preprocess_frame(const ModelConfig& config, Dim batch) {
       .output = {"probabilities", {DType::f32, {batch, std::ssize(config.class_names)}}},
       .before = [preprocess](OnnxFile& file, const std::string& in) { return Nodes(file, preprocess).pixels_of(in); },
       .after =
-          [multi_label](OnnxFile& file, const std::string& logits) {
+          [multi_label, numbers = config.regression()](OnnxFile& file, const std::string& logits) {
+            if (numbers) return logits;
             const OnnxAttributes axis = multi_label ? OnnxAttributes{} : OnnxAttributes{{"axis", std::int64_t{1}}};
             return file.node(multi_label ? "Sigmoid" : "Softmax", {logits}, axis, "probabilities", 1)[0];
           }};

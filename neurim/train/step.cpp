@@ -5,9 +5,12 @@
 #include "neurim/ops/add.h"
 #include "neurim/ops/argmax.h"
 #include "neurim/ops/binary_cross_entropy.h"
+#include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
+#include "neurim/ops/div.h"
+#include "neurim/ops/losses/l1_loss.h"
 #include "neurim/ops/mean.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/reduce_min.h"
@@ -32,6 +35,16 @@ Tensor logits_of(const Model& model, const Tensor& images) {
 std::pair<Tensor, Tensor> next_characters(const Model& model, const Tensors& in) {
   const std::int64_t places = in[1].numel();
   return {reshape(model(in[0]), {places, model.num_classes}), reshape(in[1], {places})};
+}
+
+/// The loss of each error.
+Tensor number_loss(const Tensor& error, NumberLoss loss) {
+  switch (loss) {
+    case NumberLoss::mse: return square(error);
+    case NumberLoss::l1: return abs(error);
+    case NumberLoss::huber: return huber_loss(error, broadcast_to(scalar_like(error, 0), error.shape()), 1, "none");
+  }
+  return {};
 }
 
 /// The number of rows whose largest logit is the target's.
@@ -73,6 +86,24 @@ std::function<Tensors(Tensors)> validation_step(const Model& model) {
   };
 }
 
+std::function<Tensors(Tensors)> regression_training_step(const Model& model, Optimizer& optimizer, NumberLoss loss) {
+  return [model, &optimizer, loss](const Tensors& in) -> Tensors {
+    // Outside of training the model gives units of the data; here it gives stds from the mean.
+    const Tensor std = row_of(model.target_std, in[1].device()), mean_of = row_of(model.target_mean, in[1].device());
+    const Tensor error = logits_of(model, in[0]) - (in[1] - mean_of) / std;
+    const Tensor of_batch = mean(number_loss(error, loss));
+    optimizer.minimize(of_batch, static_cast<double>(std::int64_t{in[0].size(0)}));
+    return {of_batch, sum(mean(abs(error) * std, {1}))};
+  };
+}
+
+std::function<Tensors(Tensors)> regression_validation_step(const Model& model, NumberLoss loss) {
+  return [model, loss](const Tensors& in) -> Tensors {
+    const Tensor numbers = logits_of(model, in[0]);
+    return {numbers, mean(number_loss((numbers - in[1]) / row_of(model.target_std, in[1].device()), loss), {1})};
+  };
+}
+
 std::function<Tensors(Tensors)> forecast_training_step(const Model& model, Optimizer& optimizer, double std) {
   return [model, &optimizer, std](const Tensors& in) -> Tensors {
     const Tensor error = model(in[0]) - in[1];
@@ -104,9 +135,9 @@ Types batch_types(std::int64_t batch, std::int64_t channels, std::int64_t height
   return types;
 }
 
-Types multi_label_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,
-                        std::int64_t classes) {
-  return {{DType::f32, {batch, channels, height, width}}, {DType::f32, {batch, classes}}};
+Types target_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,
+                   std::int64_t targets) {
+  return {{DType::f32, {batch, channels, height, width}}, {DType::f32, {batch, targets}}};
 }
 
 }  // namespace neurim

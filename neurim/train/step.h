@@ -1,5 +1,6 @@
 // The functions on tensors that training and validation plan.
 #pragma once
+#include <cstdint>
 #include <functional>
 
 #include "neurim/graph/op.h"
@@ -24,6 +25,17 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
 /// multi-label model is the mean over the classes.
 std::function<Tensors(Tensors)> validation_step(const Model& model);
 
+/// The loss of regression, of errors in stds of the targets: their squares, their absolute values, or Huber's, which is
+/// quadratic up to 1 and linear beyond (Huber, "Robust estimation of a location parameter", 1964).
+enum class NumberLoss : std::uint8_t { mse, l1, huber };
+
+/// Of a model of numbers: images f32(N,C,H,W), targets f32(N,targets) in the units of the data -> the mean loss, and
+/// the sum over the samples of the mean |error| of their targets, in these units. Records what training_step records.
+std::function<Tensors(Tensors)> regression_training_step(const Model& model, Optimizer& optimizer, NumberLoss loss);
+
+/// The same inputs -> the numbers (N,targets) and the loss of each sample (N).
+std::function<Tensors(Tensors)> regression_validation_step(const Model& model, NumberLoss loss);
+
 /// Of a forecaster: x f64(N,T,columns), the values to come f64(N,horizon) -> the mean of the squared errors,
 /// each over `std`, as f32, and the sum over the samples of their mean absolute errors. Records what
 /// training_step records.
@@ -41,8 +53,8 @@ std::function<Tensors(Tensors)> language_validation_step(const Model& model);
 /// multi-label targets do not need.
 Types batch_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,
                   bool mixed = false);
-/// The same of multi-label data.
-Types multi_label_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,
-                        std::int64_t classes);
+/// The same of multi-label data and of regression: `targets` of a sample.
+Types target_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,
+                   std::int64_t targets);
 
 }  // namespace neurim

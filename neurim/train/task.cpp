@@ -51,6 +51,26 @@ const TaskInfo& multi_label_task() {
   return task;
 }
 
+const TaskInfo& regress_task() {
+  static const TaskInfo task{
+      .name = "regress",
+      .data = "images with numbers",
+      .sample = "image",
+      .rate = "images_per_second",
+      .rate_title = "img/s",
+      .train_metric = "mae",
+      .monitor = "r2",
+      .answer = Answer::values,
+      .output = "values",
+      .metrics = {{"loss", true}, {"mae", true}, {"rmse", true}, {"r2"}},
+      .shown = {{"mae", "mae", false}, {"r2", "r2", false}},
+      .results = {{"MAE", "mae", -1, false}, {"RMSE", "rmse", -1, false}, {"R2", "r2", 4, false}},
+      .curves_title = "Mean absolute error",
+      .curves = {{"training", ""}, {"validation", "mae", true}},
+      .percent = false};
+  return task;
+}
+
 const TaskInfo& forecast_task() {
   static const TaskInfo task{
       .name = "forecast",
@@ -104,8 +124,8 @@ const TaskInfo& language_task() {
 }
 
 const std::vector<const TaskInfo*>& tasks() {
-  static const std::vector<const TaskInfo*> all{&classify_task(), &multi_label_task(), &forecast_task(),
-                                                &language_task()};
+  static const std::vector<const TaskInfo*> all{&classify_task(), &multi_label_task(), &regress_task(),
+                                                &forecast_task(), &language_task()};
   return all;
 }
 

@@ -80,6 +80,7 @@ struct TaskInfo {
 // The tasks.
 const TaskInfo& classify_task();     ///< images of one class
 const TaskInfo& multi_label_task();  ///< images of any number of classes
+const TaskInfo& regress_task();      ///< images with numbers
 const TaskInfo& forecast_task();     ///< the next values of a series
 const TaskInfo& language_task();     ///< the next characters of a text
 

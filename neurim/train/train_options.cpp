@@ -27,56 +27,39 @@ namespace {
 const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
 const std::vector<std::string> kCaches{"auto", "none", "ram", "disk"};     // in the order of Cache
 const std::vector<std::string> kSamplers{"each", "balanced", "weighted"};  // in the order of Sampler
+const std::vector<std::string> kLosses{"mse", "l1", "huber"};              // in the order of NumberLoss
 const std::vector<std::string> kClassWeights{"none", "balanced", "sqrt"};
-const std::vector<std::string> kMonitors{"top1", "f1_macro",          "loss", "map", "f1_micro", "exact_match", "mae",
-                                         "rmse", "bits_per_character"};
+const std::vector<std::string> kMonitors{"top1",        "f1_macro", "loss", "map", "f1_micro",
+                                         "exact_match", "mae",      "rmse", "r2",  "bits_per_character"};
 
 // Options that only some kinds of data use.
-const std::vector<std::string> kOfSeries{"target", "columns", "horizon", "season"};
+const std::vector<std::string> kOfSeries{"columns", "horizon", "season"};
+const std::vector<std::string> kOfClasses{"label_smoothing", "class_weights", "classes",
+                                          "multi_label",     "cutmix",        "reject_keep"};
+const std::vector<std::string> kOfNumbers{"target", "loss"};
 const std::vector<std::string> kOfSequences{"window", "stride", "hidden_size", "num_layers"};
-const std::vector<std::string> kOfImages{"pretrained",
-                                         "imgsz",
-                                         "train_imgsz",
-                                         "in_chans",
-                                         "label_smoothing",
-                                         "class_weights",
-                                         "sampler",
-                                         "split_seed",
-                                         "folds",
-                                         "fold",
-                                         "classes",
-                                         "group_by",
-                                         "multi_label",
-                                         "resize",
-                                         "crop_pct",
-                                         "exif",
-                                         "interpolation",
-                                         "bits",
-                                         "alpha_bg",
-                                         "mean",
-                                         "std",
-                                         "augment",
-                                         "scale",
-                                         "ratio",
-                                         "crop_padding",
-                                         "hflip",
-                                         "rotation",
-                                         "brightness",
-                                         "changes",
-                                         "mixup",
-                                         "cutmix",
-                                         "max_bad",
-                                         "workers",
-                                         "loader",
-                                         "cache",
-                                         "cache_mib",
-                                         "reject_keep",
-                                         "decode",
-                                         "random_resized_crop",
-                                         "precision",
-                                         "winograd",
-                                         "tuning",
-                                         "tuning_file"};
+const std::vector<std::string> kOfImages{"pretrained",    "imgsz",
+                                         "train_imgsz",   "in_chans",
+                                         "loss",          "label_smoothing",
+                                         "class_weights", "sampler",
+                                         "split_seed",    "folds",
+                                         "fold",          "classes",
+                                         "group_by",      "multi_label",
+                                         "resize",        "crop_pct",
+                                         "exif",          "interpolation",
+                                         "bits",          "alpha_bg",
+                                         "mean",          "std",
+                                         "augment",       "scale",
+                                         "ratio",         "crop_padding",
+                                         "hflip",         "rotation",
+                                         "brightness",    "changes",
+                                         "mixup",         "cutmix",
+                                         "max_bad",       "workers",
+                                         "loader",        "cache",
+                                         "cache_mib",     "reject_keep",
+                                         "decode",        "random_resized_crop",
+                                         "precision",     "winograd",
+                                         "tuning",        "tuning_file"};
 
 void check_choice(std::string_view option, const std::string& value, const std::vector<std::string>& choices,
                   bool may_be_auto = true) {
@@ -319,7 +302,9 @@ void TrainOptions::visit(Options& o) {
     "pixel value (0 to 1) of each channel that becomes 0: numbers, auto (measured on the data), or the model's");
   o("std", std, "std by which each channel is divided: numbers, auto, or the model's");
   o.topic("series and texts");
-  o("target", target, "series: column to forecast; may be left out where there is one");
+  o("target", target,
+    "series: column to forecast; may be left out where there is one; images: columns of numbers to learn (regression), "
+    "such as age or x,y");
   o("columns", columns, "series: columns that the model sees, such as temp,rain; by default all that hold numbers");
   o("window", window, "series and texts: steps or characters that the model sees", {"seq_len", "block_size"});
   o("horizon", horizon, "series: steps that are forecast at once");
@@ -345,6 +330,7 @@ void TrainOptions::visit(Options& o) {
   o("gamma", gamma, "sched=step, multistep: factor of each step", {"decay_rate"});
   o("power", power, "sched=polynomial: the exponent");
   o("milestones", milestones, "sched=multistep: epochs of the steps, such as 30,60,80");
+  o("loss", loss, text("of numbers (regression): ", join(kLosses, ", ")));
   o("label_smoothing", label_smoothing, "share of the target that is spread over all classes", {"smoothing"});
   o("class_weights", class_weights,
     text("how much a sample of a rare class counts in the loss: ", join(kClassWeights, ", ")));
@@ -415,6 +401,7 @@ void TrainOptions::check() const {
   mix_of(*this).check();
   require(!brightness || (*brightness >= 0 && *brightness <= 1), "brightness is ", brightness.value_or(0),
           "; it lies in [0, 1]");
+  check_choice("loss", loss, kLosses);
   check_choice("sampler", sampler, kSamplers, false);
   check_choice("class_weights", class_weights, kClassWeights, false);
   check_range("epochs", epochs, 1, 1'000'000);
@@ -513,14 +500,30 @@ void check_size(const Model& model, const InputSize& size) {
 TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dataset) const {
   TrainOptions r = *this;
   for (const auto& names : {kOfSeries, kOfSequences}) refuse(r, names, "series and texts", "images");
-  const Recipe& recipe = recipe_for(model_facts.image_size);
+  const bool numbers = dataset.regression();
+  Recipe recipe = recipe_for(model_facts.image_size);
+  if (numbers) {
+    refuse(r, kOfClasses, "images with classes", regress_task().data);
+    require(r.sampler != "balanced",
+            "sampler is balanced, which balances classes, and the images have numbers; leave it out");
+    r.target = join(dataset.class_names(), ",");
+    fill(r.loss, "mse");
+    recipe.opt = "adamw";
+    // What a flip or a crop does to a number, nobody says.
+    recipe.random_resized_crop = false, recipe.crop_padding = 0;
+  } else {
+    refuse(r, kOfNumbers, "images with numbers (regression)", "images with classes");
+  }
   if (model_facts.source.empty() || r.model.empty()) r.model = model_facts.name;  // else the file stays named
-  r.multi_label = dataset.multi_label();
-  resolve_steps(r, *r.multi_label ? multi_label_task() : classify_task(), recipe,
-                std::max<std::int64_t>(dataset.size(Split::train), 1));  // there is none if one only validates
+  if (!numbers) r.multi_label = dataset.multi_label();
+  resolve_steps(r,
+                numbers          ? regress_task()
+                : *r.multi_label ? multi_label_task()
+                                 : classify_task(),
+                recipe, std::max<std::int64_t>(dataset.size(Split::train), 1));  // there is none if one only validates
   fill(r.imgsz, model_facts.image_size);
   fill(r.in_chans, model_facts.in_chans);
-  fill(r.label_smoothing, *r.multi_label ? 0 : recipe.label_smoothing);
+  if (!numbers) fill(r.label_smoothing, *r.multi_label ? 0 : recipe.label_smoothing);
 
   fill(r.resize, "crop");
   fill(r.crop_pct, r.resize == "shortest" ? 1 : recipe.crop_pct);
@@ -539,7 +542,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   fill(r.scale, {0.35, 1});
   fill(r.ratio, {3. / 4, 4. / 3});
   fill(r.crop_padding, augment && colored ? recipe.crop_padding : 0);
-  fill(r.hflip, augment && colored ? 0.5 : 0);
+  fill(r.hflip, augment && colored && !numbers ? 0.5 : 0);
   fill(r.rotation, 0);
   fill(r.brightness, 0);
 
@@ -551,7 +554,10 @@ TrainOptions TrainOptions::resolved(const TaskInfo& task, std::int64_t steps) co
   TrainOptions r = *this;
   const bool language = task.answer == Answer::characters;
   refuse(r, kOfImages, "images", task.data);
-  if (language) refuse(r, kOfSeries, "series", task.data);
+  if (language) {
+    refuse(r, kOfSeries, "series", task.data);
+    refuse(r, {"target"}, "series and images with numbers", task.data);
+  }
   const std::int64_t some = language ? 64 : std::max<std::int64_t>(32, 2 * season);
   fill(r.window, std::clamp<std::int64_t>(steps / 4, 1, std::min(some, kMostUnits)));
   if (!language) fill(r.horizon, 1);
@@ -684,6 +690,10 @@ std::vector<float> class_weights_of(const TrainOptions& o, const Dataset& datase
   return weights;
 }
 
+NumberLoss number_loss_of(const TrainOptions& o) {
+  return static_cast<NumberLoss>(std::find(kLosses.begin(), kLosses.end(), o.loss) - kLosses.begin());
+}
+
 CrossEntropyOptions loss_of(const TrainOptions& o) { return {.label_smoothing = *o.label_smoothing}; }
 
 static std::unique_ptr<Optimizer> unscaled_optimizer_of(const TrainOptions& o, const Parameters& parameters) {
@@ -740,6 +750,19 @@ std::vector<std::string> classes_of(const TrainOptions& o) {
   return names;
 }
 
+/// The columns that `target` names.
+static std::vector<std::string> targets_of(const TrainOptions& o) {
+  std::vector<std::string> names;
+  if (o.target.empty()) return names;
+  for (const std::string& word : split(o.target, ',')) {
+    const std::string name = trimmed(word);
+    require(!name.empty() && std::find(names.begin(), names.end(), name) == names.end(), "target is ", o.target,
+            "; name each column once, with commas between them");
+    names.push_back(name);
+  }
+  return names;
+}
+
 DatasetOptions dataset_of(const TrainOptions& o) {
   return {.val_split = o.val_split,
           .test_split = o.test_split,
@@ -747,7 +770,8 @@ DatasetOptions dataset_of(const TrainOptions& o) {
           .folds = static_cast<int>(o.folds),
           .fold = static_cast<int>(o.fold),
           .group_by = o.group_by,
-          .multi_label = o.multi_label};
+          .multi_label = o.multi_label,
+          .targets = targets_of(o)};
 }
 
 WindowOptions windows_of(const TrainOptions& o, const TaskInfo& task) {

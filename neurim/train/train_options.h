@@ -15,6 +15,7 @@
 #include "neurim/train/metrics.h"
 #include "neurim/train/options.h"
 #include "neurim/train/parallel_options.h"
+#include "neurim/train/step.h"
 
 namespace neurim {
 
@@ -32,7 +33,8 @@ struct TrainOptions {
   std::optional<InputSize> imgsz, train_imgsz;  ///< of evaluation, and of training; unset: by the model
 
   // For series and texts.
-  std::string target;   ///< the column to forecast; "": the only one
+  /// The column to forecast; "": the only one. Of images: the columns of numbers to learn, with commas, for regression.
+  std::string target;
   std::string columns;  ///< what the model sees of a step, with commas; "": all columns of numbers
   std::optional<std::int64_t> window, horizon, stride;  ///< steps or characters: see SequenceConfig and WindowOptions
   std::int64_t season = 0;                              ///< steps; see SequenceConfig
@@ -49,6 +51,7 @@ struct TrainOptions {
   std::optional<double> warmup_epochs;                                         ///< of linear warmup
   double warmup_lr = 0, min_lr = 0, step_epochs = 30, gamma = 0.1, power = 1;  ///< of the schedule: see ScheduleOptions
   std::vector<double> milestones;                                              ///< epochs
+  std::string loss = "auto";                                                   ///< of regression: mse, l1, huber
   std::optional<double> label_smoothing;                                       ///< see CrossEntropyOptions
   std::string class_weights = "none";  ///< balanced, sqrt: weights of rare classes in the loss
   std::string sampler = "each";        ///< balanced: as many samples of each class in an epoch; weighted
@@ -144,6 +147,7 @@ Sampler sampler_of(const TrainOptions& options);  ///< for training
 /// of a sample that has the class relative to one that has not. Empty for none.
 std::vector<float> class_weights_of(const TrainOptions& options, const Dataset& dataset);
 Schedule schedule_of(const TrainOptions& options);         ///< with time in epochs
+NumberLoss number_loss_of(const TrainOptions& options);    ///< of training on numbers
 CrossEntropyOptions loss_of(const TrainOptions& options);  ///< of training
 /// How many processes have the gradient of a weight.
 using Copies = std::function<int(const Tensor& weight)>;

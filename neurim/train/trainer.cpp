@@ -341,9 +341,7 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
     fail(Fault::data, (run / "args.yaml").string(), ": names no model; it is damaged, put the line back");
   if (const TaskInfo* task = of_file ? nullptr : task_that_takes(options))
     return stopped.go_on(task->prepare(options, config, control.job), control);
-  DatasetOptions dataset_options = dataset_of(options);
-  if (config) dataset_options.class_names = config->class_names;
-  const Dataset dataset = open_for_training(options.data, dataset_options);
+  const Dataset dataset = open_for_training(options.data, config ? dataset_of(options, *config) : dataset_of(options));
   Model model = of_file ? model_of(*config, stopped.last)
                         : create_model(options.model,
                                        {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),

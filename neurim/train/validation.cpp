@@ -14,6 +14,7 @@ namespace neurim {
 double accuracy_of(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
                    const TrainOptions& options) {
   Validation validation(model, dataset, split, preprocess, options);
+  if (dataset.regression()) return validation.run_regression()->r2();
   return dataset.multi_label() ? validation.run_multi_label()->mean_average_precision() : validation.run()->accuracy();
 }
 
@@ -34,15 +35,17 @@ Validation::Validation(const Model& model, const Dataset& dataset, Split split, 
       preprocess_(preprocess),
       loader_(
           open_loader(options.loader, dataset, split, preprocess, augment, loader_of(options, job.rank(), job.size()))),
-      plans_(validation_step(model), {.freeze = compute_dtype != DType::f32 || named_parameters(Model(model)).empty(),
-                                      .deterministic = options.deterministic,
-                                      .compute_dtype = compute_dtype,
-                                      .device = device_named(options.device)}),
+      plans_(dataset.regression() ? regression_validation_step(model, number_loss_of(options)) : validation_step(model),
+             {.freeze = compute_dtype != DType::f32 || named_parameters(Model(model)).empty(),
+              .deterministic = options.deterministic,
+              .compute_dtype = compute_dtype,
+              .device = device_named(options.device)}),
       job_(job),
       batches_(loader_->batches()) {}
 
 std::optional<Evaluation> Validation::run(const Watch& watch, Predictions* predictions) {
-  require(!dataset_.multi_label(), "validation: the samples have any number of classes; use run_multi_label");
+  require(!has_targets(), "validation: the samples have ",
+          dataset_.regression() ? "numbers; use run_regression" : "any number of classes; use run_multi_label");
   Answer answer;
   if (predictions)
     answer = [&](std::int64_t sample, std::span<const float> logits, std::int64_t label) {
@@ -52,13 +55,20 @@ std::optional<Evaluation> Validation::run(const Watch& watch, Predictions* predi
 }
 
 std::optional<MultiLabelEvaluation> Validation::run_multi_label(const Watch& watch, std::vector<NamedSample>* names) {
-  require(dataset_.multi_label(), "validation: each sample has one class; use run");
-  Answer answer;
-  if (names)
-    answer = [&](std::int64_t sample, std::span<const float>, std::int64_t) {
-      names->push_back({sample, dataset_.name(split_, sample)});
-    };
-  return evaluate<MultiLabelEvaluation>(watch, answer);
+  require(dataset_.multi_label(), "validation: each sample has one class, or numbers; use run or run_regression");
+  return evaluate<MultiLabelEvaluation>(watch, naming_into(names));
+}
+
+std::optional<RegressionEvaluation> Validation::run_regression(const Watch& watch, std::vector<NamedSample>* names) {
+  require(dataset_.regression(), "validation: the samples have classes; use run or run_multi_label");
+  return evaluate<RegressionEvaluation>(watch, naming_into(names));
+}
+
+Validation::Answer Validation::naming_into(std::vector<NamedSample>* names) const {
+  if (!names) return {};
+  return [this, names](std::int64_t sample, std::span<const float>, std::int64_t) {
+    names->push_back({sample, dataset_.name(split_, sample)});
+  };
 }
 
 template <class Evaluator>
@@ -82,9 +92,8 @@ std::optional<Evaluator> Validation::evaluate(const Watch& watch, const Answer& 
 Validation::Answers Validation::answers_to(const Batch& batch) {
   const Preprocess& p = preprocess_;
   const Plan& plan = plans_.plan_for(
-      dataset_.multi_label()
-          ? multi_label_types(batch.size, p.channels, p.height, p.width, std::ssize(dataset_.class_names()))
-          : batch_types(batch.size, p.channels, p.height, p.width));
+      has_targets() ? target_types(batch.size, p.channels, p.height, p.width, std::ssize(dataset_.class_names()))
+                    : batch_types(batch.size, p.channels, p.height, p.width));
   run_batch(plan, batch);
   Answers answers{{batch.indices.begin(), batch.indices.end()},
                   {batch.labels.begin(), batch.labels.end()},
@@ -105,7 +114,7 @@ Validation::Answers Validation::gathered(const Answers& own) const {
   };
   for (const std::vector<std::int64_t>* part : {&own.indices, &own.labels}) put(*part);
   for (const std::vector<float>* part : {&own.targets, &own.logits, &own.losses}) put(*part);
-  const std::size_t of_labels = dataset_.multi_label() ? classes * sizeof(float) : sizeof(std::int64_t);
+  const std::size_t of_labels = has_targets() ? classes * sizeof(float) : sizeof(std::int64_t);
   const std::size_t of_sample = sizeof(std::int64_t) + of_labels + (classes + 1) * sizeof(float);
   std::vector<Answers> ranks;
   std::size_t most = 0;
@@ -119,8 +128,8 @@ Validation::Answers Validation::gathered(const Answers& own) const {
     };
     Answers& rank = ranks.emplace_back();
     take(rank.indices, count);
-    take(rank.labels, dataset_.multi_label() ? 0 : count);
-    take(rank.targets, dataset_.multi_label() ? count * classes : 0);
+    take(rank.labels, has_targets() ? 0 : count);
+    take(rank.targets, has_targets() ? count * classes : 0);
     take(rank.logits, count * classes);
     take(rank.losses, count);
     most = std::max(most, count);
@@ -157,9 +166,9 @@ void Validation::count(Answers& batch, Evaluator& evaluation, std::vector<bool>&
     if (std::any_of(row.begin(), row.end(), [](float x) { return std::isnan(x); }))
       fail(Fault::failure, dataset_.name(split_, batch.indices[i]),
            ": the model gives NaN; it has probably diverged, try a lower learning rate");
-    if (answer) answer(batch.indices[i], row, dataset_.multi_label() ? 0 : batch.labels[i]);
+    if (answer) answer(batch.indices[i], row, has_targets() ? 0 : batch.labels[i]);
     std::copy_n(batch.logits.data() + i * classes, classes, batch.logits.data() + kept * classes);
-    if (dataset_.multi_label())
+    if (has_targets())
       std::copy_n(batch.targets.data() + i * classes, classes, batch.targets.data() + kept * classes);
     else
       batch.labels[kept] = batch.labels[i];
@@ -168,10 +177,10 @@ void Validation::count(Answers& batch, Evaluator& evaluation, std::vector<bool>&
   }
   if (kept == 0) return;
   const auto logits = std::span<const float>(batch.logits).first(kept * classes);
-  if constexpr (std::is_same_v<Evaluator, MultiLabelEvaluation>)
-    evaluation.add(logits, std::span(batch.targets).first(kept * classes));
-  else
+  if constexpr (std::is_same_v<Evaluator, Evaluation>)
     evaluation.add(logits, std::span(batch.labels).first(kept));
+  else
+    evaluation.add(logits, std::span(batch.targets).first(kept * classes));
   evaluation.add_loss(loss / static_cast<double>(kept), static_cast<std::int64_t>(kept));
 }
 

@@ -9,6 +9,7 @@
 #include "neurim/data/open_loader.h"
 #include "neurim/evaluate/multi_label_csv.h"
 #include "neurim/evaluate/predictions.h"
+#include "neurim/evaluate/regression_evaluation.h"
 #include "neurim/model/model.h"
 #include "neurim/train/job.h"
 #include "neurim/train/train_options.h"
@@ -28,19 +29,25 @@ class Validation {
 
   /// Called after each batch with the share that is done; false ends the evaluation.
   using Watch = std::function<bool(double share)>;
-  /// Nothing if `watch` ended it. The first is for one class a sample, the second for multi-label data; the wrong one
-  /// throws Error(usage). Adds each answer to `predictions`. Throws Error(failure) with the name of a sample for which
-  /// the model gives NaN.
+  /// Nothing if `watch` ended it. The first is for one class a sample, the second for multi-label data, the third for
+  /// numbers; the wrong one throws Error(usage). Adds each answer to `predictions`. Throws Error(failure) with the name
+  /// of a sample for which the model gives NaN.
   std::optional<Evaluation> run(const Watch& watch = {}, Predictions* predictions = nullptr);
   /// The same of multi-label data; adds each sample to `names`.
   std::optional<MultiLabelEvaluation> run_multi_label(const Watch& watch = {},
                                                       std::vector<NamedSample>* names = nullptr);
+
+  /// The same of numbers.
+  std::optional<RegressionEvaluation> run_regression(const Watch& watch = {},
+                                                     std::vector<NamedSample>* names = nullptr);
 
   /// Samples that could not be decoded.
   std::vector<BadSample> bad() const { return loader_->bad(); }
 
  private:
   using Answer = std::function<void(std::int64_t sample, std::span<const float> logits, std::int64_t label)>;
+  bool has_targets() const { return dataset_.multi_label() || dataset_.regression(); }  // instead of labels
+  Answer naming_into(std::vector<NamedSample>* names) const;
   template <class Evaluator>
   std::optional<Evaluator> evaluate(const Watch& watch, const Answer& answer);
   /// What the model says of a batch.
@@ -63,7 +70,8 @@ class Validation {
   std::int64_t batches_;  // of all ranks together
 };
 
-/// The share of right answers on the split, or of a multi-label set the mean average precision, in [0, 1].
+/// The share of right answers on the split, of a multi-label set the mean average precision, in [0, 1], or of numbers
+/// R2.
 double accuracy_of(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
                    const TrainOptions& options);
 

@@ -19,7 +19,7 @@ from typing import Any
 from . import _core
 from ._core import Tensor, UsageError
 
-_OF_DATA = ("val_split", "test_split", "split_seed", "folds", "fold", "group_by", "multi_label")
+_OF_DATA = ("val_split", "test_split", "split_seed", "folds", "fold", "group_by", "multi_label", "target")
 
 
 def _word(value: Any, of_size: bool = False) -> str:
@@ -80,9 +80,18 @@ class Data:
         """The path of the file, or file and position in it."""
         return str(self._core.name(split, sample))
 
+    @property
+    def regression(self) -> bool:
+        """Whether samples have numbers instead of classes; class_names are what these are called then."""
+        return bool(self._core.regression)
+
     def label(self, sample: int, split: str = "train") -> int:
         """The class of a sample."""
         return int(self._core.label(split, sample))
+
+    def numbers(self, sample: int, split: str = "train") -> list[float]:
+        """The numbers of a sample, for regression; none where it has classes."""
+        return list(self._core.numbers(split, sample))
 
     def loader(
         self,
@@ -99,7 +108,9 @@ class Data:
         std: Sequence[float] = (1.0,),
         seed: int = 42,
     ) -> Loader:
-        """Batches of (images f32 (N,C,H,W), labels i64 (N)), of multi-label data (N,classes); an epoch at each iteration.
+        """Batches of (images f32 (N,C,H,W), labels i64 (N)); an epoch at each iteration.
+
+        Labels of multi-label data are f32 (N,classes), of regression the numbers f32 (N,targets).
 
         Pixels are scaled to [0, 1], then (x - mean) / std. `imgsz`: needed unless the images lie in memory in one size.
         `shuffle`: by default of train.
@@ -118,7 +129,8 @@ class Data:
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{self.size(split)} {split}" for split in ("train", "val", "test") if self.size(split))
-        return f"Data({self.path!r}: {self.classes} classes, {sizes})"
+        answers = ", ".join(self.class_names) if self.regression else f"{self.classes} classes"
+        return f"Data({self.path!r}: {answers}, {sizes})"
 
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
@@ -154,6 +166,7 @@ class Loader:
 def open(path: str | os.PathLike[str], **options: Any) -> Data:
     """Whatever `neurim train data=` takes: a folder of images, a table, shards, packed files, arrays, IDX, CIFAR, LMDB, TFRecord.
 
+    `target`: columns of numbers to learn, such as "age" or "x,y": regression.
     Throws DataError with cause and fix where there is nothing to train on.
     """
     words = _words({name: value for name, value in options.items() if name in _OF_DATA})
@@ -169,11 +182,14 @@ def arrays(
     labels: Any,
     *,
     class_names: Sequence[str] | None = None,
+    target_names: Sequence[str] | None = None,
     val: tuple[Any, Any] | None = None,
     test: tuple[Any, Any] | None = None,
     **options: Any,
 ) -> Data:
-    """Images u8 or u16 (N,H,W) or (N,H,W,C), and labels: numbers from 0 on, or names.
+    """Images u8 or u16 (N,H,W) or (N,H,W,C), and labels: whole numbers from 0 on, or names.
+
+    Labels that are floating numbers (N) or (N,targets), or whole ones beside `target_names`, are learnt as numbers: regression.
 
     `val`, `test`: the same of these splits; without `val` a tenth of each class is taken from training (val_split).
     """
@@ -194,15 +210,27 @@ def arrays(
         owner = owners[item]
         return np.ascontiguousarray(pixels[owner][item - starts[owner]])
 
-    words = [one for part in parts for one in np.asarray(part[2]).reshape(-1).tolist()]
     splits = [part[0] for part, one in zip(parts, pixels, strict=True) for _ in range(len(one))]
+    labelled = [np.asarray(part[2]) for part in parts]
+    if target_names is not None or all(one.dtype.kind == "f" for one in labelled):
+        return _from_numbers(get, labelled, splits, target_names, shape, "arrays", options)
+    words = [one for part in labelled for one in part.reshape(-1).tolist()]
     return _from_samples(get, words, splits, class_names, shape, "arrays", options)
 
 
-def samples(train: Any, *, val: Any = None, test: Any = None, class_names: Sequence[str] | None = None, **options: Any) -> Data:
+def samples(
+    train: Any,
+    *,
+    val: Any = None,
+    test: Any = None,
+    class_names: Sequence[str] | None = None,
+    target_names: Sequence[str] | None = None,
+    **options: Any,
+) -> Data:
     """Data sets of Python: objects with `__len__` and `__getitem__` that gives (image, label), as torch's; also lists of such pairs.
 
     An image is an array u8 (H,W) or (H,W,C), or an image of Pillow. All labels are read at once, images when they are needed.
+    Labels that are floating numbers, or lists or arrays of them, are learnt as numbers, as those of `arrays`.
     """
     import numpy as np
 
@@ -215,13 +243,22 @@ def samples(train: Any, *, val: Any = None, test: Any = None, class_names: Seque
         part, i = places[item]
         return np.ascontiguousarray(np.asarray(part[i][0]))
 
+    if target_names is not None or (labels and all(_is_number(one) for one in labels)):
+        return _from_numbers(get, [np.asarray([np.asarray(one) for one in labels])], splits, target_names, (), "samples", options)
     return _from_samples(get, labels, splits, class_names, (), "samples", options)
+
+
+def _is_number(label: Any) -> bool:
+    """Whether a label is a floating number, or several."""
+    import numpy as np
+
+    return isinstance(label, float) or (not isinstance(label, (str, bytes, int)) and np.asarray(label).dtype.kind == "f")
 
 
 def _label(part: Any, i: int) -> Any:
     targets = getattr(part, "targets", None)  # torchvision's, without decoding the image
     label = targets[i] if targets is not None and len(targets) == len(part) else part[i][1]
-    return label.item() if hasattr(label, "item") else label
+    return label.item() if hasattr(label, "item") and getattr(label, "ndim", 0) == 0 else label
 
 
 def _from_samples(
@@ -239,7 +276,30 @@ def _from_samples(
         if not 0 <= number < len(names):
             raise UsageError(f"{called}: label {word!r} is none of the {len(names)} classes")
     given = _words({name: value for name, value in options.items() if name in _OF_DATA})
-    core = _core.Dataset.from_source(get, numbers, names, splits, list(shape), given, called)
+    core = _core.Dataset.from_source(get, numbers, names, splits, list(shape), given, called, [])
+    return Data(core, called, options)
+
+
+def _from_numbers(
+    get: Any, parts: list[Any], splits: list[str], names: Sequence[str] | None, shape: tuple[int, ...], called: str, options: dict[str, Any]
+) -> Data:
+    """Regression: the numbers of each sample, (N) or (N,targets) of each split."""
+    import numpy as np
+
+    targets = {one.shape[1:] for one in parts}
+    if len(targets) != 1 or len(next(iter(targets))) > 1 or any(one.dtype.kind not in "fiu" for one in parts):
+        raise UsageError(f"{called}: numbers to learn are (N) or (N,targets), as many in each split, not {[one.shape for one in parts]}")
+    numbers = np.concatenate([one.reshape(len(one), -1) for one in parts]).astype(np.float32)
+    if len(numbers) != len(splits):
+        raise UsageError(f"{called}: there are {len(splits)} images and {len(numbers)} labels")
+    if not np.isfinite(numbers).all():
+        raise UsageError(f"{called}: label {int((~np.isfinite(numbers)).any(axis=1).argmax())} is no finite number; correct it, or leave the image out")
+    width = numbers.shape[1]
+    known = list(names) if names is not None else ["target"] if width == 1 else [f"target_{i}" for i in range(width)]
+    if len(known) != width:
+        raise UsageError(f"{called}: target_names has {len(known)} names for {width} numbers of each image")
+    given = _words({name: value for name, value in options.items() if name in _OF_DATA})
+    core = _core.Dataset.from_source(get, [0] * len(splits), known, splits, list(shape), given, called, numbers.reshape(-1).tolist())
     return Data(core, called, options)
 
 

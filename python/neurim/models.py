@@ -90,6 +90,18 @@ class Prediction(list[tuple[str, float]]):
         return self[0][0]
 
 
+class Numbers(dict[str, float]):
+    """What a model of numbers says, by the names of its targets; `unreadable` says why an image could not be read."""
+
+    unreadable: str = ""
+
+    @property
+    def value(self) -> float:
+        """The number of a model that gives one."""
+        (value,) = self.values()
+        return value
+
+
 class Predictor:
     """A trained model that answers: of images of any size and kind with all that is done to them."""
 
@@ -116,6 +128,7 @@ class Predictor:
 
         Throws DataError where the image cannot be read; in a list its answer is empty and `unreadable` says why.
         `topk`: how many classes are named; by default all, of a multi-label model those above their thresholds.
+        A model of numbers (regression) answers with Numbers.
         """
         many = isinstance(source, (list, tuple)) or getattr(source, "ndim", 0) == 4
         images = list(source) if many else [source]
@@ -133,6 +146,8 @@ class Predictor:
 
     def predict_proba(self, source: Any) -> list[list[float]]:
         """The probability of each class, of a list of images."""
+        if self._core.regression:
+            raise UsageError(f"predict_proba: {self.path} gives numbers; use predict")
         images = list(source)
         files = all(isinstance(one, (str, os.PathLike)) for one in images)
         said = self._core.predict_files([os.fspath(one) for one in images]) if files else self._core.predict_pixels([_pixels(one) for one in images])
@@ -140,15 +155,20 @@ class Predictor:
 
     __call__ = predict
 
-    def _answer(self, said: tuple[str, list[float], list[int], bool], topk: int | None) -> Prediction:
+    def _answer(self, said: tuple[str, list[float], list[int], bool], topk: int | None) -> Prediction | Numbers:
         unreadable, probabilities, classes, _ = said
         names = self._core.class_names
+        if self._core.regression:
+            numbers = Numbers(zip(names, probabilities)) if not unreadable else Numbers()
+            numbers.unreadable = unreadable
+            return numbers
         answer = Prediction((names[one], probabilities[one]) for one in classes[:topk])
         answer.unreadable = unreadable
         return answer
 
     def __repr__(self) -> str:
-        return f"Predictor({self.path!r}, {len(self._core.class_names)} classes)"
+        names = self._core.class_names
+        return f"Predictor({self.path!r}, {', '.join(names) if self._core.regression else f'{len(names)} classes'})"
 
 
 def _pixels(image: Any) -> Any:

@@ -143,7 +143,7 @@ class Run:
         return f"<p>{self.path}</p>{self.metrics._repr_html_()}{shown}"
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items() if name in ("top1", "f1_macro", "loss", "map", "mae"))
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items() if name in ("top1", "f1_macro", "loss", "map", "mae", "r2"))
         return f"Run({str(self.path)!r}{': ' if shown else ''}{shown})"
 
 

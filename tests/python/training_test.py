@@ -40,12 +40,54 @@ def weights_of(run, file="last"):
     return content[8 + int.from_bytes(content[:8], "little") :]
 
 
+class Sizes(nn.Module):
+    """A number of each image."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 8, 3, padding=1)
+        self.fc = nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.fc(nn.functional.relu(self.conv(x)).mean((2, 3)))
+
+
 class Training(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.how = {"project": self.folder, "verbose": False}
+
+    def test_numbers_instead_of_classes(self):
+        rng = np.random.default_rng(3)
+        levels = rng.uniform(0, 180, 240)
+        images = (levels[:, None, None] + rng.integers(0, 60, (240, 12, 12))).astype(np.uint8)
+        numbers = 2000 + levels
+        data = nm.data.arrays(images, numbers, target_names=["level"])
+        self.assertTrue(data.regression)
+        self.assertEqual((data.class_names, data.size("train"), data.size("val")), (["level"], 216, 24))
+        self.assertIn(np.float32(data.numbers(0)[0]), numbers.astype(np.float32))
+        self.assertEqual(next(iter(data.loader(5)))[1].shape, (5, 1))
+        run = Sizes().fit(data, epochs=10, lr=0.03, loss="huber", **self.how)
+        self.assertGreater(run.r2, 0.9)
+        self.assertEqual(run.evaluate()["r2"], run.r2)
+        self.assertAlmostEqual(run.predict(images[0]).value, numbers[0], delta=40)
+        answers = run.predict([images[0], images[1]])
+        self.assertEqual([list(one) for one in answers], [["level"], ["level"]])
+        pairs = nm.data.samples([(image, float(number)) for image, number in zip(images, numbers)])
+        self.assertEqual((pairs.regression, pairs.class_names), (True, ["target"]))
+        named = nm.create_model("lenet5", num_classes=1, in_chans=1, imgsz=28)
+        model = named.fit(data, epochs=1, imgsz=28, **self.how)
+        self.assertEqual(set(model.metrics) - {"samples"}, {"loss", "mae", "rmse", "r2"})
+        self.assertAlmostEqual(named.evaluate(data, imgsz=28)["mae"], model.mae, delta=1e-3)
+        for wrong, error in ((numbers[:-1], nm.UsageError), (np.where(levels > 90, np.nan, levels), nm.UsageError)):
+            with self.assertRaises(error):
+                nm.data.arrays(images, wrong)
+        with self.assertRaisesRegex(nm.UsageError, "2 names for 1"):
+            nm.data.arrays(images, numbers, target_names=["a", "b"])
+        with self.assertRaisesRegex(nm.DataError, "nothing to learn"):
+            Sizes().fit(nm.data.arrays(images, np.full(240, 3.0)), **self.how)
 
     def test_a_class_of_ones_own(self):
         images, labels = squares(200)

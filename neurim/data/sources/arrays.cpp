@@ -1,5 +1,6 @@
 // Images and labels as NumPy arrays.
 #include <algorithm>
+#include <cmath>
 
 #include "neurim/base/error.h"
 #include "neurim/data/sources/memory.h"
@@ -100,15 +101,11 @@ std::vector<std::uint8_t> read_images(const NpyArray& array, const std::string& 
 /// archive may unpack to anything, so what they say is compared before.
 class Arrays {
  public:
-  explicit Arrays(const std::string& path) : path_(path), npz_(npz_of(path)) {
-    if (npz_.empty()) {
-      for (const fs::path& file : npy_files(path))
-        heads_[file.filename().string()] = naming([&] { return file.string(); },
-                                                  [&] { return parse_npy_head(bytes_of_file(file.string())); });
-      return;
-    }
-    const auto has_role = [](const std::string& name) { return role_of(name).has_value(); };
-    heads_ = naming([&] { return npz_; }, [&] { return parse_npz_heads(bytes_of_file(npz_), has_role); });
+  /// `float_labels`: labels may be floating numbers.
+  Arrays(const std::string& path, bool float_labels) : path_(path), npz_(npz_of(path)) {
+    read_heads();
+    for (const auto& [name, array] : heads_)
+      if (!float_labels || !role(name).labels) naming([&] { return where(name); }, [&] { array.check_integers(); });
   }
 
   const std::map<std::string, NpyArray>& heads() const { return heads_; }
@@ -132,6 +129,16 @@ class Arrays {
   }
 
  private:
+  void read_heads() {
+    if (npz_.empty()) {
+      for (const fs::path& file : npy_files(path_))
+        heads_[file.filename().string()] = naming([&] { return file.string(); },
+                                                  [&] { return parse_npy_head(bytes_of_file(file.string())); });
+      return;
+    }
+    const auto has_role = [](const std::string& name) { return role_of(name).has_value(); };
+    heads_ = naming([&] { return npz_; }, [&] { return parse_npz_heads(bytes_of_file(npz_), has_role); });
+  }
   std::string file_of(const std::string& name) const { return npz_.empty() ? (fs::path(path_) / name).string() : npz_; }
 
   std::string path_, npz_;
@@ -143,8 +150,9 @@ struct NamedSplits {
   std::map<Split, std::string> images, labels;
 };
 
-/// Finds images and labels by the names of the arrays. Throws Error(data) where they do not go together.
-NamedSplits splits_of(const Arrays& arrays, const std::string& path) {
+/// Finds images and labels by the names of the arrays; `targets`: the numbers of each label. Throws Error(data) where
+/// they do not go together.
+NamedSplits splits_of(const Arrays& arrays, const std::string& path, const std::vector<std::string>& targets) {
   NamedSplits named;
   for (const auto& [name, array] : arrays.heads()) {
     const Role role = arrays.role(name);
@@ -161,12 +169,35 @@ NamedSplits splits_of(const Arrays& arrays, const std::string& path) {
            "_labels");
     const std::string& labels = named.labels.at(split);
     const NpyArray &x = arrays.heads().at(name), &y = arrays.heads().at(labels);
+    const std::size_t each = std::max<std::size_t>(1, targets.size());
     if (x.shape.empty() || y.shape.empty() || y.shape[0] != x.shape[0] ||
-        y.count() != static_cast<std::size_t>(y.shape[0]))
+        y.count() != static_cast<std::size_t>(y.shape[0]) * each)
       fail(Fault::data, arrays.where(name), ": has the shape ", shape_text(x), ", but ", labels, " has ", shape_text(y),
-           "; labels are one integer an image: of one-hot rows save y.argmax(1)");
+           targets.empty()
+               ? "; labels are one integer an image: of one-hot rows save y.argmax(1)"
+               : text("; target names ", each, " an image (", join(targets, ","), "): save (n, ", each, ")"));
   }
   return named;
+}
+
+/// Adds the class of an image; `classes`: of training, where `known`, else they follow from it.
+void add_class(Listing& listing, std::int64_t label, bool known, std::int64_t& classes, const std::string& where) {
+  if (label < 0 || label >= kMostClasses)
+    fail(Fault::data, where, " is ", label, "; labels are 0 to ", kMostClasses - 1);
+  listing.labels.push_back(label);
+  if (!known) classes = std::max(classes, label + 1);
+  if (label >= classes)
+    fail(Fault::data, where, " is ", label, ", but the training labels are 0 to ", classes - 1, "; correct the labels");
+}
+
+/// Adds the numbers of an image, so many.
+void add_numbers(Listing& listing, const NpyArray& of, std::size_t image, std::size_t each, const std::string& where) {
+  for (std::size_t i = image * each; i < (image + 1) * each; ++i) {
+    listing.numbers.push_back(static_cast<float>(of.number(i)));
+    if (!std::isfinite(listing.numbers.back()))
+      fail(Fault::data, where, " is ", of.number(i), "; correct it, or leave the image out");
+  }
+  listing.labels.push_back(0);
 }
 
 }  // namespace
@@ -174,8 +205,9 @@ NamedSplits splits_of(const Arrays& arrays, const std::string& path) {
 bool is_arrays(const std::string& path) { return !npz_of(path).empty() || npy_files(path).size() >= 2; }
 
 Listing open_arrays(const std::string& path, const DatasetOptions& options) {
-  const Arrays arrays(path);
-  const auto [images, labels] = splits_of(arrays, path);
+  const std::size_t each = options.targets.size();
+  const Arrays arrays(path, each > 0);
+  const auto [images, labels] = splits_of(arrays, path, options.targets);
   Listing listing;
   std::vector<MemorySource::Part> parts;
   ImageSize size;
@@ -190,20 +222,22 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options) {
            size.height, " x ", size.width, " x ", size.channels, " in ", parts[0].path, "; they are of different sets");
     size = found;
     parts.push_back({where, static_cast<std::int64_t>(listing.labels.size()), std::move(pixels)});
-    for (std::size_t i = 0; i < of.count(); ++i) {
-      const std::int64_t label = of.at(i);
-      if (label < 0 || label >= kMostClasses)
-        fail(Fault::data, path, ": ", labels.at(split), "[", i, "] is ", label, "; labels are 0 to ", kMostClasses - 1);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(of.shape[0]); ++i) {
       listing[split].push_back(static_cast<std::int64_t>(listing.labels.size()));
-      listing.labels.push_back(label);
-      if (split == Split::train || !images.contains(Split::train)) classes = std::max(classes, label + 1);
-      if (label >= classes)
-        fail(Fault::data, path, ": ", labels.at(split), "[", i, "] is ", label, ", but the training labels are 0 to ",
-             classes - 1, "; correct the labels");
+      const std::string at = text(path, ": ", labels.at(split), "[", i, "]");
+      if (each > 0)
+        add_numbers(listing, of, i, each, at);
+      else
+        add_class(listing, of.at(i), split != Split::train && images.contains(Split::train), classes, at);
     }
   }
   if (listing.labels.empty())
     fail(Fault::data, path, ": its arrays hold no image: the first axis, which counts them, has the length 0");
+  listing.source = std::make_shared<MemorySource>(size, std::move(parts));
+  if (each > 0) {
+    listing.class_names = options.targets;
+    return listing;
+  }
   std::error_code error;
   listing.class_names = names_beside(fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path());
   if (listing.class_names.empty())
@@ -211,7 +245,6 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options) {
   if (static_cast<std::int64_t>(listing.class_names.size()) < classes)
     fail(Fault::data, path, ": labels.txt names ", listing.class_names.size(), " classes, but the labels are 0 to ",
          classes - 1, "; one name a line");
-  listing.source = std::make_shared<MemorySource>(size, std::move(parts));
   return listing;
 }
 

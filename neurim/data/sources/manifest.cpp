@@ -100,16 +100,32 @@ struct Rows {
   std::vector<std::pair<std::size_t, std::size_t>> again;  // the others, each with that first one
   std::int64_t missing = 0, looked = 0, splitless = 0;
   std::string an_again, a_missing, a_splitless;
-  bool bars = false;     // a label has one
-  std::string no_label;  // what is wrong with an empty label, where the set is not multi-label
+  std::vector<float> numbers;  // of each row those of options.targets
+  bool bars = false;           // a label has one
+  std::string no_label;        // what is wrong with an empty label, where the set is not multi-label
 };
+
+/// Adds the numbers of a row in these columns.
+void add_numbers(const Table& table, const Table::Row& row, const std::vector<std::size_t>& columns,
+                 std::vector<float>& numbers) {
+  for (const std::size_t column : columns) {
+    const std::string& cell = Table::cell(row, column);
+    float number = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+    if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(number))
+      fail(Fault::data, table.at(row), ": ", table.columns[column], " \"", cell,
+           "\" is no number; write it as 0.5, with a point for decimals, or remove the line");
+    numbers.push_back(number);
+  }
+}
 
 void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
   const Table table = read_table(part.file.string());
   if (table.rows.empty()) return;  // .jsonl, which has no header, then has no columns either
   const bool metadata = part.file.stem() == "metadata";
-  const auto path = table.find(kPaths), label = table.find(label_columns()), split = table.find({"split"}),
-             weight = table.find({"weight"}),
+  const bool of_numbers = !options.targets.empty();
+  const auto path = table.find(kPaths), label = of_numbers ? std::nullopt : table.find(label_columns()),
+             split = table.find({"split"}), weight = table.find({"weight"}),
              group = table.find({options.group_by.empty() ? "group" : lower(options.group_by)});
   const auto need = [&](bool found, const std::vector<std::string>& names) {
     if (!found)
@@ -117,7 +133,13 @@ void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
            "]; name the column so");
   };
   need(path.has_value(), kPaths);
-  need(label.has_value() || metadata, label_columns());
+  need(label.has_value() || metadata || of_numbers, label_columns());
+  std::vector<std::size_t> targets;
+  for (const std::string& target : options.targets) {
+    const auto column = table.find({lower(target)});
+    need(column.has_value(), {target});
+    targets.push_back(*column);
+  }
   if (!options.group_by.empty()) need(group.has_value(), {options.group_by});
   const fs::path folder = part.file.parent_path();
   for (const Table::Row& row : table.rows) {
@@ -135,8 +157,11 @@ void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
     } else if (split && !of && rows.splitless++ == 0) {
       rows.a_splitless = table.at(row);
     }
-    std::string class_name = label ? Table::cell(row, *label) : relative.parent_path().filename().string();
-    if (class_name.empty() && rows.no_label.empty())
+    add_numbers(table, row, targets, rows.numbers);
+    std::string class_name = label        ? Table::cell(row, *label)
+                             : of_numbers ? ""
+                                          : relative.parent_path().filename().string();
+    if (class_name.empty() && !of_numbers && rows.no_label.empty())
       rows.no_label = text(table.at(row), ": ", file, " has no label; ",
                            label ? "fill it in or remove the line (or give multi_label=true, if it is of no class)"
                                  : "add a column label");
@@ -180,12 +205,15 @@ Listing finish(const Rows& rows, const std::string& path, const fs::path& beside
     return multi_label ? names_between_bars(label) : std::vector{label};
   };
   DatasetOptions named = options;
-  const bool numbers = std::all_of(rows.labels.begin(), rows.labels.end(), [&](const auto& label) {
-    const std::vector<std::string> names = names_in(label.first);
-    return std::all_of(names.begin(), names.end(), whole_number);
-  });
+  if (!options.targets.empty()) named.class_names.clear(), named.for_training = false;
+  const bool numbers = options.targets.empty() &&
+                       std::all_of(rows.labels.begin(), rows.labels.end(), [&](const auto& label) {
+                         const std::vector<std::string> names = names_in(label.first);
+                         return std::all_of(names.begin(), names.end(), whole_number);
+                       });
   if (numbers && options.class_names.empty()) named.class_names = names_beside(beside);
-  if (named.class_names.size() == options.class_names.size()) return rows.items.finish(path, options, multi_label);
+  if (!numbers || !options.class_names.empty() || named.class_names.empty())
+    return rows.items.finish(path, named, multi_label);
   const std::vector<std::string>& classes = named.class_names;
   for (const auto& [label, at] : rows.labels)
     for (const std::string& number : names_in(label))
@@ -212,7 +240,11 @@ void note_contradictions(const Rows& rows, Listing& listing) {
   std::set<std::string> two_splits, two_labels, torn;
   for (const auto& [row, first] : rows.again) {
     if (rows.splits[row] != rows.splits[first]) two_splits.insert(rows.files[row]);
-    if (listing.label_sets.empty() && listing.labels[row] != listing.labels[first]) two_labels.insert(rows.files[row]);
+    const std::size_t count = listing.numbers.size() / rows.files.size();
+    const auto numbers_of = [&](std::size_t one) { return std::span(listing.numbers).subspan(one * count, count); };
+    const bool differ = listing.labels[row] != listing.labels[first] ||
+                        !std::ranges::equal(numbers_of(row), numbers_of(first));
+    if (listing.label_sets.empty() && differ) two_labels.insert(rows.files[row]);
   }
   std::map<std::string, Split> split_of;
   for (std::size_t row = 0; row < listing.groups.size(); ++row) {
@@ -304,6 +336,7 @@ Listing open_manifest(const std::string& path, const DatasetOptions& options) {
   const bool multi_label = options.multi_label.value_or(rows.bars);
   if (!multi_label && !rows.no_label.empty()) fail(Fault::data, rows.no_label);
   Listing listing = finish(rows, path, folder ? fs::path(path) : fs::path(path).parent_path(), options, multi_label);
+  if (!options.targets.empty()) listing.class_names = options.targets, listing.numbers = std::move(rows.numbers);
   if (folder && has_folders(path))
     listing.notes.push_back(
         text(parts[0].file.filename().string(), " says which images are used; what else lies in folders is not"));

@@ -1,5 +1,7 @@
 #include "neurim/data/sources/npy_array.h"
 
+#include <bit>
+
 #include "neurim/base/error.h"
 #include "neurim/base/npy.h"
 #include "neurim/base/zip.h"
@@ -7,16 +9,23 @@
 namespace neurim {
 namespace {
 
+[[noreturn]] void refuse(std::string_view type) {
+  fail(Fault::data, "holds elements of type '", type,
+       "'; little-endian integers are read: images as uint8, such as (x * 255).astype(\"uint8\"), labels "
+       "as int64 (of regression, where target names them, also float32 and float64)");
+}
+
 /// An array without its elements, which begin where the head says.
 NpyArray array_of(const NpyHead& head, std::uint64_t file_size) {
   const std::string& type = head.descr;  // "<i8"
-  if (type.size() != 3 || (type[1] != 'u' && type[1] != 'i') || (type[2] != '1' && type[0] != '<') ||
-      std::string_view("1248").find(type[2]) == std::string_view::npos)
-    fail(Fault::data, "holds elements of type '", type,
-         "'; little-endian integers are read: images as uint8, such as (x * 255).astype(\"uint8\"), labels "
-         "as int64");
-  NpyArray array{
-      .is_signed = type[1] == 'i', .item_size = static_cast<std::size_t>(type[2] - '0'), .shape = head.shape};
+  const bool is_float = type == "<f4" || type == "<f8";
+  if (!is_float && (type.size() != 3 || (type[1] != 'u' && type[1] != 'i') || (type[2] != '1' && type[0] != '<') ||
+                    std::string_view("1248").find(type[2]) == std::string_view::npos))
+    refuse(type);
+  NpyArray array{.is_signed = type[1] == 'i',
+                 .is_float = is_float,
+                 .item_size = static_cast<std::size_t>(type[2] - '0'),
+                 .shape = head.shape};
   const std::uint64_t have = file_size - head.begin, need = head.elements * array.item_size;
   if (need != have) {
     std::vector<std::string> sizes;
@@ -51,6 +60,16 @@ std::int64_t NpyArray::at(std::size_t index) const {
   const std::size_t unused = 64 - 8 * item_size;
   if (is_signed) return static_cast<std::int64_t>(value << unused) >> unused;
   return static_cast<std::int64_t>(value);
+}
+
+double NpyArray::number(std::size_t index) const {
+  if (!is_float) return static_cast<double>(at(index));
+  const std::uint64_t bits = little(as_text(bytes), index * item_size, item_size);
+  return item_size == 4 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits)) : std::bit_cast<double>(bits);
+}
+
+void NpyArray::check_integers() const {
+  if (is_float) refuse(item_size == 4 ? "<f4" : "<f8");
 }
 
 NpyArray parse_npy_head(const Bytes& file) { return array_of(npy_head(file), file.size); }

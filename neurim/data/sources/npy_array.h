@@ -1,4 +1,4 @@
-// NumPy arrays as data sets hold them: of bytes and integers.
+// NumPy arrays as data sets hold them: of bytes and integers, and numbers as targets.
 #pragma once
 #include <map>
 #include <string>
@@ -8,15 +8,18 @@
 
 namespace neurim {
 
-/// A row-major array of integers of 1 to 8 bytes, little-endian.
+/// A row-major array of integers of 1 to 8 bytes, or f32 or f64, little-endian.
 struct NpyArray {
-  bool is_signed = false;
+  bool is_signed = false, is_float = false;
   std::size_t item_size = 1;  ///< bytes
   std::vector<std::int64_t> shape;
   std::vector<std::byte> bytes;
 
-  std::size_t count() const;  ///< elements that the shape has
-  std::int64_t at(std::size_t index) const;
+  std::size_t count() const;                 ///< elements that the shape has
+  std::int64_t at(std::size_t index) const;  ///< of integers
+  double number(std::size_t index) const;    ///< of either
+  /// Throws Error(data) where it holds floating numbers.
+  void check_integers() const;
 };
 
 /// Parses an .npy file. numpy.org/doc/stable/reference/generated/numpy.lib.format.html. Throws Error(data).

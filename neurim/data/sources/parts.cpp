@@ -275,10 +275,10 @@ std::string Gathered::measurements(std::vector<std::string>& notes) const {
                                 fractions.size() > 1 ? text(" and ", fractions.back()) : "", " (", distinct,
                                 " different ones of ", plural(size(), "image"), ")");
   if (distinct > kMostGrades || labels_.size() < 2 * distinct)
-    return text(
-        what,
-        ", which look like measurements, and there is no regression here: give a label column of class names, such as "
-        "low and high, or name the classes: classes=NAME,NAME");
+    return text(what,
+                ", which look like measurements: give target=COLUMN to learn them as numbers, or a label column of "
+                "class names, "
+                "such as low and high, or name the classes: classes=NAME,NAME");
   notes.push_back(text(what, ": each is a class of its own"));
   return "";
 }

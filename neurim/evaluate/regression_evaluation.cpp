@@ -1,0 +1,142 @@
+#include "neurim/evaluate/regression_evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "neurim/base/error.h"
+#include "neurim/base/text.h"
+#include "neurim/evaluate/csv.h"
+
+namespace neurim {
+
+RegressionEvaluation::RegressionEvaluation(std::vector<std::string> names)
+    : names_(std::move(names)), targets_(names_.size()) {
+  require(!names_.empty(), "regression: there are no targets; give the names of one or more");
+}
+
+void RegressionEvaluation::add(std::span<const float> predicted, std::span<const float> truths) {
+  const std::size_t count = names_.size();
+  require(predicted.size() == truths.size() && truths.size() % count == 0, "regression: ", predicted.size(),
+          " numbers for ", truths.size(), " of ", count, " targets");
+  for (std::size_t i = 0; i < truths.size(); ++i) {
+    const double says = predicted[i], is = truths[i];
+    targets_[i % count].add({&says, 1}, {&is, 1});
+  }
+  predicted_.insert(predicted_.end(), predicted.begin(), predicted.end());
+  truths_.insert(truths_.end(), truths.begin(), truths.end());
+}
+
+void RegressionEvaluation::add_loss(double loss, std::int64_t samples) {
+  loss_ += loss * static_cast<double>(samples);
+  losses_ += samples;
+}
+
+double RegressionEvaluation::predicted(std::int64_t sample, std::size_t target) const {
+  return predicted_[static_cast<std::size_t>(sample) * names_.size() + target];
+}
+
+double RegressionEvaluation::truth(std::int64_t sample, std::size_t target) const {
+  return truths_[static_cast<std::size_t>(sample) * names_.size() + target];
+}
+
+double RegressionEvaluation::loss() const { return losses_ ? loss_ / static_cast<double>(losses_) : std::nan(""); }
+
+double RegressionEvaluation::mae() const {
+  double sum = 0;
+  for (const Regression& one : targets_) sum += one.mae().mean();
+  return sum / static_cast<double>(targets_.size());
+}
+
+double RegressionEvaluation::rmse() const {
+  double sum = 0;
+  for (const Regression& one : targets_) sum += one.mse().mean();
+  return std::sqrt(sum / static_cast<double>(targets_.size()));
+}
+
+double RegressionEvaluation::r2() const {
+  double sum = 0;
+  for (const Regression& one : targets_) sum += one.r2();
+  return sum / static_cast<double>(targets_.size());
+}
+
+std::vector<std::int64_t> RegressionEvaluation::worst() const {
+  std::vector<double> stds;
+  for (std::size_t t = 0; t < names_.size(); ++t) {
+    SampleMean truths;
+    for (std::int64_t i = 0; i < samples(); ++i) truths.add(truth(i, t));
+    const double std = std::sqrt(truths.variance());
+    stds.push_back(std > 0 ? std : 1);  // NaN too
+  }
+  std::vector<std::pair<double, std::int64_t>> errors;
+  for (std::int64_t i = 0; i < samples(); ++i) {
+    double most = 0;
+    for (std::size_t t = 0; t < stds.size(); ++t)
+      most = std::max(most, std::abs(predicted(i, t) - truth(i, t)) / stds[t]);
+    errors.emplace_back(most, i);
+  }
+  std::stable_sort(errors.begin(), errors.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::int64_t> places;
+  for (const auto& [error, place] : errors) places.push_back(place);
+  return places;
+}
+
+std::string predictions_csv(const RegressionEvaluation& evaluation, const std::vector<NamedSample>& names) {
+  std::string out = "file";
+  for (const std::string& name : evaluation.names())
+    out += text(',', csv_field(name), ',', csv_field(name + "_predicted"));
+  out += '\n';
+  for (std::int64_t i = 0; i < evaluation.samples(); ++i) {
+    out += csv_field(names[static_cast<std::size_t>(i)].name);
+    for (std::size_t t = 0; t < evaluation.names().size(); ++t)
+      out += text(',', static_cast<float>(evaluation.truth(i, t)), ',', static_cast<float>(evaluation.predicted(i, t)));
+    out += '\n';
+  }
+  return out;
+}
+
+std::string per_target_csv(const RegressionEvaluation& evaluation) {
+  std::string out = "target,mae,rmse,r2,mape\n";
+  for (std::size_t t = 0; t < evaluation.names().size(); ++t) {
+    const Regression& one = evaluation.of(t);
+    out += text(csv_field(evaluation.names()[t]), ',', one.mae().mean(), ',', one.rmse(), ',', one.r2(), ',',
+                one.mape().mean(), '\n');
+  }
+  return out;
+}
+
+Canvas predicted_over_true(const RegressionEvaluation& evaluation, std::size_t target, const std::string& what) {
+  constexpr double kLeft = 90, kAbove = Canvas::kHeading + 16, kSide = 440, kRight = 30, kBelow = 60;
+  constexpr Color kMuted{0.45, 0.48, 0.53}, kGrid{0.91, 0.92, 0.93}, kDot{0.00, 0.45, 0.70, 0.5};
+  Canvas canvas(static_cast<int>(kLeft + kSide + kRight), static_cast<int>(kAbove + kSide + kBelow), 2);
+  const std::string name = canvas.fitted(evaluation.names()[target], 300, 13);
+  canvas.heading({text(name, ", predicted over true"), what}, kLeft + kSide + kRight);
+  double low = 0, high = 1;
+  for (std::int64_t i = 0; i < evaluation.samples(); ++i) {
+    const auto [least, most] = std::minmax(evaluation.truth(i, target), evaluation.predicted(i, target));
+    low = i == 0 ? least : std::min(low, least), high = i == 0 ? most : std::max(high, most);
+  }
+  const double step = axis_step(std::max((high - low) / 5, std::max({std::abs(low), std::abs(high), 1e-30}) * 1e-6));
+  low = std::floor(low / step) * step, high = std::max(low + step, std::ceil(high / step) * step);
+  const auto at = [&](double truth, double predicted) {
+    return Point{kLeft + (truth - low) / (high - low) * kSide, kAbove + (high - predicted) / (high - low) * kSide};
+  };
+  const auto marks = static_cast<int>(std::lround((high - low) / step));
+  for (int mark = 0; mark <= marks; ++mark) {
+    const double value = low + mark * step;
+    const std::string words = significant(std::abs(value) < step * 1e-6 ? 0 : value);
+    canvas.line(at(low, value), at(high, value), kGrid);
+    canvas.line(at(value, low), at(value, high), kGrid);
+    canvas.letters({kLeft - 8, at(low, value).y}, words, {.color = kMuted, .across = Align::end});
+    canvas.letters({at(value, low).x, kAbove + kSide + 14}, words, {.color = kMuted, .across = Align::middle});
+  }
+  canvas.line(at(low, low), at(high, high), kMuted, 1.5);
+  for (std::int64_t i = 0; i < evaluation.samples(); ++i)
+    canvas.disc(at(evaluation.truth(i, target), evaluation.predicted(i, target)), 2.5, kDot);
+  canvas.letters({kLeft + kSide / 2, kAbove + kSide + 38}, "true",
+                 {.size = 13, .color = kMuted, .across = Align::middle});
+  canvas.letters({22, kAbove + kSide / 2}, "predicted",
+                 {.size = 13, .color = kMuted, .across = Align::middle, .upwards = true});
+  return canvas;
+}
+
+}  // namespace neurim
