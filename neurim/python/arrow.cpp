@@ -68,9 +68,9 @@ std::shared_ptr<Struct> moved(Struct& from) {
 
 template <class Struct>
 std::shared_ptr<Struct> moved(const nb::object& capsule, const char* name) {
-  void* const held = PyCapsule_GetPointer(capsule.ptr(), name);
-  if (held == nullptr) throw nb::python_error();
-  return moved(*static_cast<Struct*>(held));
+  void* const inside = PyCapsule_GetPointer(capsule.ptr(), name);
+  if (inside == nullptr) throw nb::python_error();
+  return moved(*static_cast<Struct*>(inside));
 }
 
 /// A column or a table: its type, and its rows in chunks.
@@ -331,15 +331,23 @@ void write(ArrowArray& out, const Tensor& tensor, int axis) {
       own};
 }
 
-template <class Struct, class... Source>
-nb::capsule exported(const char* name, const Source&... source) {
+template <class Struct, class From>
+nb::capsule exported(const char* name, const From& from) {
   auto own = std::make_unique<Struct>();
-  write(*own, source..., 0);
+  write(*own, from, 0);
   return nb::capsule(own.release(), name, [](void* held) noexcept {
     auto* const one = static_cast<Struct*>(held);
     if (one->release != nullptr) one->release(one);
     delete one;
   });
+}
+
+/// The dtype of the numbers that a schema asks for; None where it asks for something else.
+nb::object dtype_of_schema(const nb::object& capsule) {
+  const void* const schema = PyCapsule_GetPointer(capsule.ptr(), "arrow_schema");
+  if (schema == nullptr) throw nb::python_error();
+  const std::optional<DType> dtype = content_of(*static_cast<const ArrowSchema*>(schema)).dtype;
+  return dtype ? nb::object(nb::str(std::string(name(*dtype)).c_str())) : nb::none();
 }
 
 /// The capsules of schema and array. A snapshot, so that a tensor that changes leaves the exported memory as it is.
@@ -355,6 +363,7 @@ nb::tuple array_of(const Tensor& tensor) {
 void bind_arrow(nb::module_& module) {
   module.def("arrow_columns", &columns_of, nb::arg("exporter"), nb::arg("names") = nb::none());
   module.def("arrow_array", &array_of);
+  module.def("arrow_dtype", &dtype_of_schema);
 }
 
 }  // namespace neurim::python

@@ -61,14 +61,17 @@ def columns_of(x: Any, names: Sequence[str] | None = None) -> tuple[bool, list[t
         return True, [(str(title), values, "") for title, values in x.items()]
     if is_arrow(x):
         table, columns = _core.arrow_columns(x, None if names is None else list(names))
-        return table, columns
+        return table, columns if table or columns[0][0] else [(str(getattr(x, "name", None) or ""), *columns[0][1:])]
     if hasattr(x, "columns"):
         columns = [
             (str(title), *(columns_of(column)[1][0][1:] if names is None or str(title) in names else (None, "")))
             for title, column in x.items()
         ]
         return True, columns
-    return False, [("" if x.name is None else str(x.name), x.to_numpy(), "")]
+    values = x.to_numpy()
+    # Nulls of pandas' own dtypes become NaN, which is a number where the dtype is numpy's.
+    nulls = values.dtype.kind == "f" and not hasattr(x.dtype, "isnative") and x.isna().any()
+    return False, [("" if x.name is None else str(x.name), values, "nulls" if nulls else "")]
 
 
 def tensor_of(x: Any) -> Tensor:

@@ -99,9 +99,9 @@ def _from(data: Any, dtype: str | None) -> Tensor:
     raise UsageError(f"tensor: there is no way to make one of a {type(data).__name__}; give numbers, lists or an array")
 
 
-def _is_array(kind: Any) -> builtins.bool:
-    """Whether objects of a class, or an object, give arrays or Arrow data."""
-    return any(hasattr(kind, word) for word in ("__array__", "__arrow_c_array__", "__arrow_c_stream__"))
+def _is_array(kind: type) -> builtins.bool:
+    """Whether objects of a class are arrays or columns. Scalars of NumPy give arrays, too, but have no length."""
+    return (hasattr(kind, "__array__") and hasattr(kind, "__len__")) or hasattr(kind, "__arrow_c_array__") or hasattr(kind, "__arrow_c_stream__")
 
 
 def _from_array(array: Any, share: builtins.bool) -> Tensor:
@@ -124,7 +124,7 @@ def _from_rows(data: Sequence[Any], dtype: str | None) -> Tensor:
     shape, flat = [len(data)], list(data)
     while True:
         kinds = set(map(type, flat))
-        if any(hasattr(kind, "__len__") and _is_array(kind) for kind in kinds):  # arrays, but not scalars of NumPy
+        if any(_is_array(kind) for kind in kinds):
             return stack([_from(one, dtype) for one in data])
         if not any(issubclass(kind, (list, tuple)) for kind in kinds):
             break
@@ -378,7 +378,8 @@ def _comparison(name: str) -> Callable[[Tensor, Any], Tensor]:
 
 def _usable(value: Any) -> builtins.bool:
     """Whether an operator makes a tensor of it."""
-    return isinstance(value, (Tensor, builtins.bool, builtins.int, builtins.float, list, tuple)) or _is_array(value) or hasattr(value, "__dlpack__")
+    known = isinstance(value, (Tensor, builtins.bool, builtins.int, builtins.float, list, tuple))
+    return known or hasattr(value, "__array__") or hasattr(value, "__dlpack__") or is_arrow(value)
 
 
 def _operator(function: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Tensor]:
@@ -985,10 +986,11 @@ def _dlpack(x: Tensor, **wanted: Any) -> Any:
 def _arrow_c_array(x: Tensor, requested_schema: Any = None) -> tuple[Any, Any]:
     """For consumers of Arrow: numbers (N), or lists of fixed size (N,size), in the tensor's memory where that is the host's.
 
-    bool is packed into bits, which is a copy. The export stays as it is when the tensor changes. Throws UsageError for bf16,
-    which Arrow has not, and for a tensor without axes.
+    bool is packed into bits, which is a copy, and numbers are cast where the schema asks for others. The export stays as it
+    is when the tensor changes. Throws UsageError for bf16, which Arrow has not, and for a tensor without axes.
     """
-    return _core.arrow_array(x)
+    dtype = None if requested_schema is None else _core.arrow_dtype(requested_schema)
+    return _core.arrow_array(x if dtype is None else _to(x, dtype))
 
 
 def _dlpack_device(x: Tensor) -> tuple[builtins.int, builtins.int]:
