@@ -122,8 +122,13 @@ bool bit(const void* bits, std::int64_t at) {
 bool has_nulls(const ArrowArray& array, std::int64_t first, std::int64_t count) {
   if (array.null_count == 0 || array.n_buffers == 0 || array.buffers[0] == nullptr) return false;
   const std::int64_t end = array.offset + first + count;
-  for (std::int64_t at = array.offset + first; at < end; ++at)
-    if (!bit(array.buffers[0], at)) return true;
+  std::int64_t at = array.offset + first;
+  while (at < end) {
+    const bool whole = at % 8 == 0 && end - at >= 8 &&
+                       static_cast<const std::uint8_t*>(array.buffers[0])[at / 8] == 0xFF;
+    if (!whole && !bit(array.buffers[0], at)) return true;
+    at += whole ? 8 : 1;
+  }
   return false;
 }
 
