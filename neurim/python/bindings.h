@@ -21,9 +21,16 @@ std::shared_ptr<nb::object> held(nb::object object);
 DType dtype_of(std::string_view name);  ///< of "f32", "float32", …; throws Error(usage) with the known ones
 Shape shape_of(const std::vector<std::int64_t>& sizes);
 
+/// A tensor in memory of others where that is aligned, else with a copy. The owner lives as long as the tensor needs
+/// the memory. Read-only memory is never written: a tensor that is changed gets a copy first.
+Tensor borrowed(const Type& type, const void* data, std::shared_ptr<void> owner, bool read_only);
+/// The tensor's own memory, where it is the host's and in the plain order, else a copy. Throws Error(usage) in a trace.
+Tensor on_host(const Tensor& tensor);
+
 // Each adds its functions and classes to the module.
 void bind_errors(nb::module_& module);
 void bind_tensors(nb::module_& module);
+void bind_arrow(nb::module_& module);
 void bind_ops(nb::module_& module);
 void bind_plans(nb::module_& module);
 void bind_optimizers(nb::module_& module);

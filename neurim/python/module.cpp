@@ -8,6 +8,7 @@ NB_MODULE(_core, module) {
   bind_errors(module);
   neurim::initialize();
   bind_tensors(module);
+  bind_arrow(module);
   bind_ops(module);
   bind_plans(module);
   bind_optimizers(module);

@@ -38,32 +38,25 @@ Type type_of(const Array& array) {
   return {dtype_of(array.dtype()), shape_of(sizes)};
 }
 
-/// A tensor in the array's memory where that is aligned, else with a copy.
-Tensor shared(const Array& array) {
-  const Type type = type_of(array);
-  void* const data = const_cast<void*>(static_cast<const void*>(array.data()));
-  if (reinterpret_cast<std::uintptr_t>(data) % kAlignment != 0 || bytes(type) == 0) return Tensor::from(type, data);
-  auto value = std::make_shared<Value>();
-  value->type = type;
-  value->storage = std::make_shared<Storage>(data, bytes(type), held(nb::cast(array)));
-  return Tensor(std::move(value));
-}
-
-/// The tensor's own memory, where it is the host's and in the plain order, else a copy.
-Tensor on_host(const Tensor& tensor) {
-  require(!tensor.traced(), "a value of a trace has no data: it is there when the compiled function has returned");
-  return plain(tensor.to(Device{}));
+/// Storage::frozen of memory that may not be written: whoever changes such a tensor makes a copy first, as for a
+/// snapshot that is never let go.
+const std::shared_ptr<void>& read_only() {
+  static const std::shared_ptr<void> token = std::make_shared<char>();
+  return token;
 }
 
 template <class... Framework>
-nb::ndarray<Framework...> array_of(const Tensor& tensor) {
+nb::object array_of(const Tensor& tensor) {
   const Tensor host = on_host(tensor);
   std::vector<std::size_t> sizes;
   for (const Dim& size : host.shape()) sizes.push_back(static_cast<std::size_t>(std::int64_t{size}));
   auto* const storage = new std::shared_ptr<Storage>(host.value()->storage);
   const nb::capsule owner(storage, [](void* own) noexcept { delete static_cast<std::shared_ptr<Storage>*>(own); });
-  return nb::ndarray<Framework...>((*storage)->data(), sizes.size(), sizes.data(), owner, nullptr,
-                                   dlpack_of(host.dtype()));
+  void* const data = (*storage)->data();
+  const nb::dlpack::dtype dtype = dlpack_of(host.dtype());
+  if ((*storage)->frozen == read_only())
+    return nb::cast(nb::ndarray<Framework..., nb::ro>(data, sizes.size(), sizes.data(), owner, nullptr, dtype));
+  return nb::cast(nb::ndarray<Framework...>(data, sizes.size(), sizes.data(), owner, nullptr, dtype));
 }
 
 }  // namespace
@@ -81,6 +74,20 @@ DType dtype_of(std::string_view name) {
   std::vector<std::string> known;
   for (const DType dtype : kDTypes) known.emplace_back(neurim::name(dtype));
   fail(Fault::usage, "dtype: '", name, "' is not known; known are ", join(known, ", "));
+}
+
+Tensor borrowed(const Type& type, const void* data, std::shared_ptr<void> owner, bool read_only) {
+  if (reinterpret_cast<std::uintptr_t>(data) % kAlignment != 0 || bytes(type) == 0) return Tensor::from(type, data);
+  auto value = std::make_shared<Value>();
+  value->type = type;
+  value->storage = std::make_shared<Storage>(const_cast<void*>(data), bytes(type), std::move(owner));
+  if (read_only) value->storage->frozen = python::read_only();
+  return Tensor(std::move(value));
+}
+
+Tensor on_host(const Tensor& tensor) {
+  require(!tensor.traced(), "a value of a trace has no data: it is there when the compiled function has returned");
+  return plain(tensor.to(Device{}));
 }
 
 Shape shape_of(const std::vector<std::int64_t>& sizes) {
@@ -139,8 +146,12 @@ void bind_tensors(nb::module_& module) {
            [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(on_host(t).value()->storage->data()); });
   module.def(
       "tensor_from",
-      [](const Array& array, bool share) { return share ? shared(array) : Tensor::from(type_of(array), array.data()); },
-      nb::arg("array"), nb::arg("share"));
+      [](const Array& array, bool share, bool read_only) {
+        const Type type = type_of(array);
+        return share ? borrowed(type, array.data(), held(nb::cast(array)), read_only)
+                     : Tensor::from(type, array.data());
+      },
+      nb::arg("array"), nb::arg("share"), nb::arg("read_only") = false);
   module.def("full", [](const std::vector<std::int64_t>& shape, double value, const std::string& dtype) {
     return Tensor::full({dtype_of(dtype), shape_of(shape)}, value);
   });

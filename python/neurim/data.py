@@ -17,7 +17,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from . import _core
-from ._core import Tensor, UsageError
+from ._core import DataError, Tensor, UsageError
+from .arrays import _readable, column_array, columns_of, is_dictionary, is_table
+from .tensors import tensor
 
 _OF_DATA = ("val_split", "test_split", "split_seed", "folds", "fold", "group_by", "multi_label", "target")
 
@@ -177,6 +179,66 @@ folder = open
 csv = open
 
 
+def table(source: Any, columns: Sequence[str] | None = None) -> dict[str, Tensor]:
+    """Columns of numbers by name: tensors (rows), of lists of a fixed size (rows, size).
+
+    `source`: what exports an Arrow table (pyarrow, Polars, DuckDB, …), a frame of pandas, a dictionary of arrays, or the
+    path of a .parquet or .csv file, for which pyarrow is imported. `columns`: only these, in this order. A column in one
+    chunk shares its memory, read-only: who changes a frame of pandas in place changes its tensors.
+
+    Throws UsageError, with the name of the column, for nulls and for what is not numbers, and DataError for a file that
+    cannot be read.
+
+    >>> import neurim as nm
+    >>> nm.data.table({"size": [1.0, 2.0], "rooms": [3, 4]}, columns=["rooms"])
+    {'rooms': Tensor([3, 4], dtype=i64)}
+    """
+    if isinstance(source, (str, os.PathLike)):
+        source = _read_table(os.fspath(source), columns)
+    if not (is_dictionary(source) or is_table(source)):
+        raise UsageError(f"table: takes a table with columns, a dictionary or a path, not a {type(source).__name__}")
+    is_tabular, found = columns_of(source, columns)
+    if not is_tabular:
+        raise UsageError("table: this is a single column; nm.tensor(x) makes a tensor of it")
+    known = [title for title, _, _ in found]
+    if len(set(known)) < len(known):
+        raise UsageError(f"table: there are several columns '{max(known, key=known.count)}'; give each a name of its own")
+    for title in columns or ():
+        if title not in known:
+            near = get_close_matches(title, known, 1)
+            raise UsageError(f"table: there is no column '{title}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+    values = {title: (value, fault) for title, value, fault in found}
+    return {title: _column(title, *values[title]) for title in (known if columns is None else columns)}
+
+
+def _column(title: str, values: Any, fault: str) -> Tensor:
+    if isinstance(values, Tensor):
+        return values
+    if fault or hasattr(values, "dtype"):
+        return _core.tensor_from(column_array(values, fault, f"column '{title}'", "table"), True, True)
+    return tensor(values)
+
+
+def _read_table(path: str, columns: Sequence[str] | None) -> Any:
+    """The file as a table of pyarrow. Of a .parquet file only the columns that are asked for are read."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in (".parquet", ".csv"):
+        raise UsageError(f"table: {path} is no .parquet or .csv file; give a table that another library has read")
+    try:
+        import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        import pyarrow.csv  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        import pyarrow.parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError:
+        raise UsageError(f"table: reading {path} needs pyarrow, which is not installed; run pip install pyarrow") from None
+    try:
+        if suffix == ".csv":
+            return pyarrow.csv.read_csv(path)
+        known = pyarrow.parquet.read_schema(path).names
+        return pyarrow.parquet.read_table(path, columns=None if columns is None else [one for one in known if one in columns])
+    except (OSError, pyarrow.ArrowException) as error:
+        raise DataError(f"table: {path} cannot be read: {str(error).splitlines()[0]}") from None
+
+
 def arrays(
     images: Any,
     labels: Any,
@@ -196,7 +258,7 @@ def arrays(
     import numpy as np
 
     parts = [("train", images, labels)] + [(name, *part) for name, part in (("val", val), ("test", test)) if part is not None]
-    pixels = [np.asarray(part[1]) for part in parts]
+    pixels = [np.asarray(_readable(part[1], "images")) for part in parts]
     for one in pixels:
         if one.ndim not in (3, 4) or one.dtype not in (np.uint8, np.uint16):
             raise UsageError(f"arrays: images have to be uint8 or uint16 of (N,H,W) or (N,H,W,C), not {one.dtype} of {one.shape}")
@@ -211,7 +273,7 @@ def arrays(
         return np.ascontiguousarray(pixels[owner][item - starts[owner]])
 
     splits = [part[0] for part, one in zip(parts, pixels, strict=True) for _ in range(len(one))]
-    labelled = [np.asarray(part[2]) for part in parts]
+    labelled = [np.asarray(_readable(part[2], "labels")) for part in parts]
     if target_names is not None or all(one.dtype.kind == "f" for one in labelled):
         return _from_numbers(get, labelled, splits, target_names, shape, "arrays", options)
     words = [one for part in labelled for one in part.reshape(-1).tolist()]

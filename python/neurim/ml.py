@@ -1,7 +1,8 @@
 """Classical estimators with scikit-learn's names, parameters and attributes; they need numpy, not scikit-learn.
 
 Constructors store their parameters as they are, `fit` returns the estimator, and what it learns has a name with an
-underscore at the end. Inputs are arrays, tensors, and data frames of pandas, polars and pyarrow with numeric columns.
+underscore at the end. Inputs are arrays, tensors, frames of pandas, tables that export Arrow data (polars, pyarrow and
+others) with numeric columns, and dictionaries of columns, such as `nm.data.table` gives.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from . import _core
 from ._core import Tensor
-from .arrays import _array
+from .arrays import _array, _readable
 from .tensors import tensor
 from .transforms import compile, value_and_grad
 
@@ -111,7 +112,7 @@ def _rows(X: Any) -> NDArray[Any]:
 
 def _labels(y: Any, rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Returns the sorted classes in y and of each row the index of its class."""
-    labels = np.asarray(y)
+    labels = np.asarray(_readable(y, "y"))
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (rows,):
@@ -127,7 +128,7 @@ def _matmul(a: NDArray[Any], b: NDArray[Any], transpose_b: bool = False) -> NDAr
 
 
 def _accuracy(predicted: NDArray[Any], y: Any) -> float:
-    return float(np.mean(predicted == np.asarray(y)))
+    return float(np.mean(predicted == np.asarray(_readable(y, "y"))))
 
 
 # Neighbors

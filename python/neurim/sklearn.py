@@ -27,6 +27,7 @@ from sklearn.utils.validation import (  # type: ignore[import-not-found, import-
 
 from . import functional, nn, optim
 from ._core import Tensor
+from .arrays import _readable
 from .module import Module
 from .tensors import seed, tensor
 from .transforms import compile
@@ -69,7 +70,9 @@ class _NeurimEstimator(BaseEstimator):  # type: ignore[misc, unused-ignore]
         self.verbose = verbose
 
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
-        return validate_data(self, X, *y, dtype=[np.float64, np.float32], allow_nd=self.module is not None, **options)
+        # Frames stay what they are: scikit-learn reads them, and keeps the names of their columns.
+        given = [_readable(one, name) for one, name in zip((X, *y), "Xy", strict=False)]
+        return validate_data(self, *given, dtype=[np.float64, np.float32], allow_nd=self.module is not None, **options)
 
     def _losses(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Returns the loss of each row, (rows,)."""

@@ -15,6 +15,7 @@ from typing import Any, Union
 
 from . import _core
 from ._core import Tensor, UsageError
+from .arrays import is_arrow, is_table, tensor_of
 
 Number = Union[builtins.int, builtins.float, builtins.bool]
 Axes = Union[builtins.int, Sequence[builtins.int], None]
@@ -62,6 +63,9 @@ def _dtype(dtype: Any) -> str:
 def tensor(data: Any, dtype: Any = None, device: str = "cpu") -> Tensor:
     """A tensor with a copy of the data: a number, nested lists, an array, or anything with `__dlpack__` or `__array__`.
 
+    Columns and tables that export Arrow data (pyarrow, Polars, DuckDB, …) are taken, too: a column of numbers in one chunk
+    shares its memory, which is read-only; tables, also frames of pandas, become (rows, columns).
+
     Floating numbers of Python become f32, whole ones i64; arrays keep their dtype, and lists of arrays are stacked. With a
     dtype, numbers are converted to it at once: no digit is lost on the way. Throws UsageError for rows of unequal length,
     for what holds no numbers, and for whole numbers that i64 (or u64, where that is asked for) does not hold.
@@ -86,11 +90,18 @@ def _from(data: Any, dtype: str | None) -> Tensor:
         return _from_rows(data, dtype)
     if hasattr(data, "requires_grad") and hasattr(data, "detach"):
         data = data.detach().cpu().contiguous()
+    if is_table(data):
+        return tensor_of(data)
     if hasattr(data, "__dlpack__") or hasattr(data, "__array_interface__"):
         return _from_array(data, share=False)
     if hasattr(data, "__array__"):
         return _from_array(data.__array__(), share=False)
     raise UsageError(f"tensor: there is no way to make one of a {type(data).__name__}; give numbers, lists or an array")
+
+
+def _is_array(kind: type) -> builtins.bool:
+    """Whether objects of a class are arrays or columns. Scalars of NumPy give arrays, too, but have no length."""
+    return (hasattr(kind, "__array__") and hasattr(kind, "__len__")) or hasattr(kind, "__arrow_c_array__") or hasattr(kind, "__arrow_c_stream__")
 
 
 def _from_array(array: Any, share: builtins.bool) -> Tensor:
@@ -113,7 +124,7 @@ def _from_rows(data: Sequence[Any], dtype: str | None) -> Tensor:
     shape, flat = [len(data)], list(data)
     while True:
         kinds = set(map(type, flat))
-        if any(hasattr(kind, "__array__") and hasattr(kind, "__len__") for kind in kinds):  # arrays, but not scalars of NumPy
+        if any(_is_array(kind) for kind in kinds):
             return stack([_from(one, dtype) for one in data])
         if not any(issubclass(kind, (list, tuple)) for kind in kinds):
             break
@@ -156,11 +167,13 @@ def _from_numbers(flat: list[Any], shape: Sequence[builtins.int], dtype: str | N
 def from_dlpack(data: Any) -> Tensor:
     """A tensor in the memory of an array of NumPy, PyTorch, JAX and others, which it keeps alive; nothing is copied.
 
-    Where the memory is read-only, not contiguous or not aligned to 16 bytes it is a copy. Who changes the array afterwards
+    Columns that export Arrow data are taken as `tensor` does. Where the memory is read-only, not contiguous or not aligned to 16 bytes it is a copy. Who changes the array afterwards
     changes the tensor.
     """
     if isinstance(data, Tensor):
         return data
+    if is_arrow(data):
+        return tensor_of(data)
     if hasattr(data, "requires_grad") and data.requires_grad:
         data = data.detach()
     return _from_array(data, share=getattr(getattr(data, "flags", None), "writeable", True))
@@ -365,7 +378,8 @@ def _comparison(name: str) -> Callable[[Tensor, Any], Tensor]:
 
 def _usable(value: Any) -> builtins.bool:
     """Whether an operator makes a tensor of it."""
-    return isinstance(value, (Tensor, builtins.bool, builtins.int, builtins.float, list, tuple)) or hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+    known = isinstance(value, (Tensor, builtins.bool, builtins.int, builtins.float, list, tuple))
+    return known or hasattr(value, "__array__") or hasattr(value, "__dlpack__") or is_arrow(value)
 
 
 def _operator(function: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Tensor]:
@@ -969,6 +983,16 @@ def _dlpack(x: Tensor, **wanted: Any) -> Any:
     return x._exchange().__dlpack__(**{key: value for key, value in wanted.items() if value is not None and key != "copy"})
 
 
+def _arrow_c_array(x: Tensor, requested_schema: Any = None) -> tuple[Any, Any]:
+    """For consumers of Arrow: numbers (N), or lists of fixed size (N,size), in the tensor's memory where that is the host's.
+
+    bool is packed into bits, which is a copy, and numbers are cast where the schema asks for others. The export stays as it
+    is when the tensor changes. Throws UsageError for bf16, which Arrow has not, and for a tensor without axes.
+    """
+    dtype = None if requested_schema is None else _core.arrow_dtype(requested_schema)
+    return _core.arrow_array(x if dtype is None else _to(x, dtype))
+
+
 def _dlpack_device(x: Tensor) -> tuple[builtins.int, builtins.int]:
     return (1, 0)
 
@@ -986,7 +1010,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     **{f"__{word}__": _operator(function) for word, function in _OPERATORS.items()}, "__neg__": _neg, "__abs__": _abs, "__invert__": _invert,
     "__getitem__": _getitem, "__len__": _len, "__iter__": _iter, "__bool__": _bool, "__repr__": _repr, "__array__": _array,
     "__float__": lambda x: builtins.float(x.item()), "__int__": lambda x: builtins.int(x.item()), "__index__": _index,
-    "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device, "__hash__": lambda x: hash(x._identity()), "__format__": _format,
+    "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device, "__arrow_c_array__": _arrow_c_array, "__hash__": lambda x: hash(x._identity()), "__format__": _format,
     "__reduce__": _reduce,
     "add": _binary("add"), "sub": _binary("sub"), "mul": _binary("mul"), "div": _div, "matmul": _matmul, "pow": _pow, "maximum": _binary("maximum"),
     "minimum": _binary("minimum"), "neg": _neg, "abs": _abs, "exp": _unary("exp"), "log": _unary("log"), "sqrt": _unary("sqrt"),

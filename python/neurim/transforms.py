@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from . import _core
 from ._core import Tensor
+from .arrays import is_arrow
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ def _flatten(value: Any, tensors: list[Tensor]) -> Any:
         return (type(value), tuple(_flatten(one, tensors) for one in value))
     if isinstance(value, dict):
         return (dict, tuple((key, _flatten(one, tensors)) for key, one in value.items()))
-    if getattr(value, "ndim", 0) and (hasattr(value, "__array__") or hasattr(value, "__dlpack__")):
+    if getattr(value, "ndim", 0) and (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) or is_arrow(value):
         return _flatten(Tensor(value), tensors)
     return (_Constant, _Constant(value))
 
