@@ -112,8 +112,9 @@ Canvas predicted_over_true(const RegressionEvaluation& evaluation, std::size_t t
   canvas.heading({text(name, ", predicted over true"), what}, kLeft + kSide + kRight);
   double low = 0, high = 1;
   for (std::int64_t i = 0; i < evaluation.samples(); ++i) {
-    const auto [least, most] = std::minmax(evaluation.truth(i, target), evaluation.predicted(i, target));
-    low = i == 0 ? least : std::min(low, least), high = i == 0 ? most : std::max(high, most);
+    const double is = evaluation.truth(i, target), says = evaluation.predicted(i, target);
+    if (i == 0) low = high = is;
+    low = std::min({low, is, says}), high = std::max({high, is, says});
   }
   const double step = axis_step(std::max((high - low) / 5, std::max({std::abs(low), std::abs(high), 1e-30}) * 1e-6));
   low = std::floor(low / step) * step, high = std::max(low + step, std::ceil(high / step) * step);

@@ -70,6 +70,18 @@ void bind_models(nb::module_& module) {
       nb::arg("name"), nb::arg("num_classes"), nb::arg("in_chans"), nb::arg("dropout").none(),
       nb::arg("drop_path").none(), nb::arg("image_size"), nb::arg("seed"));
   module.def("model_names", &model_names);
+  module.def("save_safetensors",
+             [](const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors) {
+               const nb::gil_scoped_release others_run;
+               write_safetensors(path, tensors);
+             });
+  module.def("load_safetensors", [](const std::string& path) {
+    const nb::gil_scoped_release others_run;
+    const SafeTensors file(path);
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (const std::string& name : file.names()) tensors.emplace_back(name, file.load(name));
+    return tensors;
+  });
   module.def("model_of", [](const std::string& name, nb::object call, std::vector<NamedTensor> tensors,
                             std::int64_t image_size, std::int64_t in_chans, std::int64_t num_classes) {
     return Model{.name = name,

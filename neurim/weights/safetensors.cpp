@@ -230,8 +230,9 @@ void write_safetensors(const fs::path& path, const std::vector<std::pair<std::st
   std::size_t end = 0;
   for (const auto* named : order) {
     const auto& [name, tensor] = *named;
-    require(!json.contains(name) && name != kMetadata, path.string(), ": cannot write two tensors under the name '",
-            name, "'");
+    require(name != kMetadata, path.string(), ": '", name,
+            "' is no name for a tensor; the format has another use for it");
+    require(!json.contains(name), path.string(), ": cannot write two tensors under the name '", name, "'");
     const std::size_t begin = end;
     end += bytes(tensor.type());
     json[name] = {{"dtype", file_name(tensor.dtype())},

@@ -19,8 +19,8 @@ using Metadata = std::map<std::string, std::string>;
 
 /// A safetensors file, mapped read-only. Opening checks all of it: header length (at most 100 MB) and JSON,
 /// dtypes, shapes, sizes, unique names, and that the tensors cover the data exactly, without overlap or gap.
-/// Anything else throws Error(data) naming the file and the tensor, also dtypes that Neurim has none of (I16,
-/// U16, U32, U64, F8…), and a file of another kind (other_kind). A header with a checksum is compared with it.
+/// Anything else throws Error(data) naming the file and the tensor, also dtypes that Neurim has none of
+/// (F8…), and a file of another kind (other_kind). A header with a checksum is compared with it.
 class SafeTensors {
  public:
   explicit SafeTensors(const fs::path& path);  ///< throws Error(data)

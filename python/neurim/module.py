@@ -355,7 +355,7 @@ class Module:
         return LoadResult(missing, unexpected)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes state_dict() as a safetensors file, atomically. Raises DataError if it cannot be written."""
+        """Writes state_dict() as a safetensors file, atomically. Raises ResourceError if it cannot be written."""
         from .safetensors import save
 
         save(self.state_dict(), path)

@@ -6,7 +6,7 @@ import atexit
 import json
 import os
 import subprocess
-import sys
+import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -274,12 +274,15 @@ def evaluate_model(model: Any, data: Data | str | os.PathLike[str], split: str, 
 
 
 def _neurim() -> str:
-    """The command that came with the package."""
-    here = Path(__file__).resolve().parent
-    for place in (Path(os.environ["NEURIM"]) if "NEURIM" in os.environ else here / "bin" / "neurim", Path(_core.__file__).resolve().parents[2] / "neurim"):
-        if place.is_file():
-            return str(place)
-    return str(Path(sys.executable).parent / "neurim")
+    """The command that came with the package: in a build beside it, else where pip has put it."""
+    if "NEURIM" in os.environ:
+        return os.environ["NEURIM"]
+    schemes = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
+    places = [Path(_core.__file__).resolve().parents[2], *(Path(sysconfig.get_path("scripts", one)) for one in schemes)]
+    for place in places:
+        if (place / "neurim").is_file():
+            return str(place / "neurim")
+    raise _core.ResourceError(f"the command neurim is in none of {', '.join(map(str, places))}; set the variable NEURIM to its path")
 
 
 def command(verb: str, *words: str, **options: Any) -> list[dict[str, Any]]:

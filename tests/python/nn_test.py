@@ -1000,7 +1000,7 @@ class ModuleTest(Case):
                 self.close(two.state_dict()[name], tensor.numpy(), name)
             with self.assertRaisesRegex(nm.UsageError, "does not fit Linear"):
                 nn.Linear(3, 3).load(path)
-            with self.assertRaisesRegex(nm.DataError, "cannot be written: No such file or directory$"):
+            with self.assertRaisesRegex(nm.ResourceError, "none/x.*No such file or directory"):
                 one.save(os.path.join(folder, "none", "x"))
 
             numbers = nm.tensor([[1.5, 0.0, -3.0], [2.0, 1.0, 7.0]])
@@ -1009,7 +1009,7 @@ class ModuleTest(Case):
             stored |= {"scalar": nm.tensor(3.0), "empty": nm.zeros((0, 3)), "é": numbers.T}
             safetensors.save(stored, path)
             read = safetensors.load(path)
-            self.assertEqual(read.keys(), stored.keys())
+            self.assertEqual(list(read), sorted(stored, key=str.encode))
             for name, tensor in stored.items():
                 self.assertEqual((read[name].dtype, read[name].shape), (tensor.dtype, tensor.shape))
                 self.assertEqual(read[name].tolist(), tensor.tolist(), name)
@@ -1017,20 +1017,20 @@ class ModuleTest(Case):
             with open(path, "rb") as file:
                 whole = file.read()
             for message, content in {
-                "cut off": whole[:-1],
-                "1 bytes belong to no tensor": whole + b"0",
-                "header is no JSON object": whole[:8] + b"[" + whole[9:],
-                "begins at byte 48 of the data, expected 0": whole.replace(b'"f64":', b'"i64":'),
+                "lie outside the .* cut off": whole[:-1],
+                "1 bytes after the last tensor": whole + b"0",
+                "header": whole[:8] + b"[" + whole[9:],
+                "the key 'i64' twice": whole.replace(b'"f64":', b'"i64":'),
                 "dtype 'F65' is not supported": whole.replace(b"F64", b"F65"),
-                "does not take 48 bytes": whole.replace(b"[2,3]", b"[2,4]", 1),
-                "two data_offsets": whole.replace(b"data_offsets", b"data_offsetz", 1),
-                "it has 3 bytes": whole[:3],
+                "takes .* bytes but data_offsets give": whole.replace(b"[2,3]", b"[2,4]", 1),
+                "a dtype, a shape and data_offsets": whole.replace(b"data_offsets", b"data_offsetz", 1),
+                "only 3 bytes": whole[:3],
             }.items():
                 with open(path, "wb") as file:
                     file.write(content)
                 with self.subTest(message), self.assertRaisesRegex(nm.DataError, f"block.safetensors: .*{message}"):
                     safetensors.load(path)
-            with self.assertRaisesRegex(nm.DataError, "cannot be read: No such file or directory$"):
+            with self.assertRaisesRegex(nm.DataError, "No such file or directory"):
                 safetensors.load(path + "x")
         with self.assertRaisesRegex(nm.UsageError, "no name for a tensor"):
             safetensors.save({"__metadata__": numbers}, path)
