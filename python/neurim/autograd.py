@@ -102,10 +102,11 @@ class _Call:
         if setup:
             setup(ctx, self._args, made)
         self._single = isinstance(made, Tensor)
-        self._results = [made] if self._single else list(made) if isinstance(made, (tuple, list)) else [made]
-        for one in self._results or [None]:
+        results = list(made) if isinstance(made, (tuple, list)) else [made]
+        for one in results or [None]:
             if not isinstance(one, Tensor):
                 raise UsageError(f"{function.__name__}: forward gives {type(one).__name__}; it has to return a tensor or a tuple of tensors")
+        self._results = results
         self._marked = [any(one is other for other in ctx._without_gradient) for one in self._results]
         return self._results
 
@@ -118,6 +119,8 @@ class _Call:
 
     def backward(self, grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> list[Tensor | None]:
         """The gradients of the arguments that are tensors."""
+        if self._function.backward is Function.backward:
+            raise UsageError(f"{self._function.__name__}: there is no backward, which gives the gradients of the arguments; define it")
         needed = iter(wanted)
         self._ctx.needs_input_grad = tuple(isinstance(one, Tensor) and next(needed) for one in self._args)
         known = [None if marked else grad for grad, marked in zip(grads, self._marked, strict=True)]
