@@ -149,13 +149,22 @@ double rounded_share(const std::vector<PlanRow>& rows) {
   return all == 0 ? 0 : static_cast<double>(rounded) / static_cast<double>(all);
 }
 
+/// The graph without custom_gradient: gradients have been taken, and its functions hold what the caller gave them.
+static Graph without_custom_gradients(Graph graph) {
+  const auto own = [](const Graph::Node& node) { return node.op->name() == "custom_gradient"; };
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), own)) return graph;
+  return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) {
+    return own(node) ? node.op->decompose(in) : Tensors();
+  });
+}
+
 Plan plan(const std::function<Tensors(Tensors)>& function, const Types& inputs, const PlanOptions& options) {
   require(options.compute_dtype == DType::f32 || storage_of(options.compute_dtype),
           "products: they are of f32, bf16 or f16, not ", options.compute_dtype);
   Trace trace({.training = options.training, .device = options.device, .random = options.random});
   Tensors in;
   for (std::size_t i = 0; i < inputs.size(); ++i) in.push_back(trace.input(inputs[i], text("input_", i)));
-  Graph graph = trace.finish(function(in));
+  Graph graph = without_custom_gradients(trace.finish(function(in)));
   auto program = std::make_shared<const Program>(build(graph, options));
   if (options.tuning && to_measure(*program, *options.tuning)) {
     tune(graph, options);

@@ -44,6 +44,22 @@ class PythonCompiled {
   Compiled compiled_;
 };
 
+/// What `forward` gives; `backward` gets the gradients of that and of which inputs gradients are wanted, and gives
+/// them.
+Tensors with_gradient(const std::string& name, const Tensors& inputs, const nb::object& forward, nb::object backward) {
+  const auto gradients = [backward = held(std::move(backward))](const Gradient& g) {
+    const nb::gil_scoped_acquire lock;
+    nb::list given, wanted;
+    for (const Tensor& one : g.dout) given.append(one ? nb::cast(one) : nb::none());
+    for (const bool one : g.wanted) wanted.append(one);
+    Tensors found;
+    for (const nb::handle one : nb::cast<nb::list>((*backward)(given, wanted)))
+      found.push_back(one.is_none() ? Tensor() : nb::cast<Tensor>(one));
+    return found;
+  };
+  return custom_gradient(inputs, [&](const Tensors&) { return nb::cast<Tensors>(forward()); }, gradients, name);
+}
+
 PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&PythonCompiled::traverse)},
                        {Py_tp_clear, reinterpret_cast<void*>(&PythonCompiled::clear)},
                        {0, nullptr}};
@@ -60,6 +76,7 @@ void bind_plans(nb::module_& module) {
     for (const Tensor& one : gradients(of, wrt)) all.append(one ? nb::cast(one) : nb::none());
     return all;
   });
+  module.def("custom_gradient", &with_gradient);
   module.def("tracing", &tracing);
   module.def("training", &training);
   module.def("set_threads", &set_threads);

@@ -32,7 +32,8 @@ from .tensors import (
 from .transforms import compile, grad, no_grad, value_and_grad
 
 if TYPE_CHECKING:
-    from . import arrays, data, functional, init, losses, ml, nn, ops, optim, safetensors, sklearn
+    from . import arrays, autograd, data, functional, init, losses, ml, nn, ops, optim, safetensors, sklearn
+    from .autograd import Function
     from .callbacks import Callback, EarlyStopping
     from .models import Model, create_model, list_models, load
     from .runs import Run, command, resume, train
@@ -43,6 +44,7 @@ __all__ = [
     "EarlyStopping",
     "Error",
     "FailureError",
+    "Function",
     "Model",
     "Module",
     "ModuleDict",
@@ -55,6 +57,7 @@ __all__ = [
     "UsageError",
     "arange",
     "arrays",
+    "autograd",
     "cat",
     "command",
     "compile",
@@ -107,8 +110,9 @@ _LAZY = {
     "train": "runs",
     "Callback": "callbacks",
     "EarlyStopping": "callbacks",
+    "Function": "autograd",
 }
-_MODULES = ("arrays", "callbacks", "data", "functional", "init", "losses", "ml", "models", "nn", "ops", "optim", "runs", "safetensors", "sklearn")
+_MODULES = ("arrays", "autograd", "callbacks", "data", "functional", "init", "losses", "ml", "models", "nn", "ops", "optim", "runs", "safetensors", "sklearn")
 
 
 def __getattr__(name: str) -> object:

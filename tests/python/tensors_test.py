@@ -398,7 +398,7 @@ class Importing(unittest.TestCase):
         import importlib
         import inspect
 
-        for module in ("", ".data", ".nn", ".functional", ".optim", ".losses", ".init", ".ml", ".sklearn", ".models", ".runs", ".callbacks", ".arrays", ".ops", ".transforms"):
+        for module in ("", ".data", ".nn", ".functional", ".optim", ".losses", ".init", ".ml", ".sklearn", ".models", ".runs", ".callbacks", ".arrays", ".ops", ".transforms", ".autograd"):
             own = importlib.import_module("neurim" + module)
             self.assertTrue(own.__doc__, own)
             for name in dir(own):
@@ -412,7 +412,7 @@ class Importing(unittest.TestCase):
         import importlib
 
         tried = 0
-        for module in ("", ".data", ".nn", ".functional", ".optim", ".ml", ".sklearn", ".models", ".runs", ".arrays", ".transforms", ".module", ".tensors"):
+        for module in ("", ".data", ".nn", ".functional", ".optim", ".ml", ".sklearn", ".models", ".runs", ".arrays", ".transforms", ".module", ".tensors", ".autograd"):
             result = doctest.testmod(importlib.import_module("neurim" + module))
             self.assertEqual(result.failed, 0, module)
             tried += result.attempted
