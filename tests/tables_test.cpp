@@ -115,8 +115,8 @@ TEST(Manifest, MeasurementsAreNoClasses) {
   for (const std::vector<std::string>& measured :
        {std::vector<std::string>{"0.37", "1.25", "3", "4.5"}, {"0,37", "1,25", "2,5", "-3"}, {"1e-3", "0.2", "5"}}) {
     write_labels(temp, measured, static_cast<int>(measured.size()) + 1);
-    expect_words(error_of([&] { open(); }),
-                 {"m.csv: labels are numbers with fractions, such as ", "measurements", "no regression", "classes="});
+    expect_words(error_of([&] { open(); }), {"m.csv: labels are numbers with fractions, such as ", "measurements",
+                                             "give target=COLUMN", "classes="});
   }
   std::vector<std::string> many;
   for (int i = 0; i < 21; ++i) many.push_back(text(i, ".5"));

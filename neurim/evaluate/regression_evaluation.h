@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "neurim/evaluate/canvas.h"
 #include "neurim/evaluate/multi_label_csv.h"
 #include "neurim/evaluate/regression.h"
 
@@ -46,9 +45,5 @@ std::string predictions_csv(const RegressionEvaluation& evaluation, const std::v
 
 /// Columns target, mae, rmse, r2, mape.
 std::string per_target_csv(const RegressionEvaluation& evaluation);
-
-/// What is predicted over what is true, a point a sample, of the target in its units; `what` names model, data and
-/// split.
-Canvas predicted_over_true(const RegressionEvaluation& evaluation, std::size_t target, const std::string& what);
 
 }  // namespace neurim

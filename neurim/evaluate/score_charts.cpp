@@ -213,4 +213,40 @@ Canvas class_scores_chart(const std::vector<ClassScores>& scores, const std::vec
   return canvas;
 }
 
+Canvas predicted_over_true(const RegressionEvaluation& evaluation, std::size_t target, const std::string& what) {
+  constexpr double kLeft = 90, kAbove = Canvas::kHeading + 16, kSide = 440, kRight = 30, kBelow = 60;
+  constexpr Color kDot{0.00, 0.45, 0.70, 0.5};
+  Canvas canvas(static_cast<int>(kLeft + kSide + kRight), static_cast<int>(kAbove + kSide + kBelow), 2);
+  const std::string name = canvas.fitted(evaluation.names()[target], 300, 13);
+  canvas.heading({text(name, ", predicted over true"), what}, kLeft + kSide + kRight);
+  double low = 0, high = 1;
+  for (std::int64_t i = 0; i < evaluation.samples(); ++i) {
+    const double is = evaluation.truth(i, target), says = evaluation.predicted(i, target);
+    if (i == 0) low = high = is;
+    low = std::min({low, is, says}), high = std::max({high, is, says});
+  }
+  const double step = axis_step(std::max((high - low) / 5, std::max({std::abs(low), std::abs(high), 1e-30}) * 1e-6));
+  low = std::floor(low / step) * step, high = std::max(low + step, std::ceil(high / step) * step);
+  const auto at = [&](double truth, double predicted) {
+    return Point{kLeft + (truth - low) / (high - low) * kSide, kAbove + (high - predicted) / (high - low) * kSide};
+  };
+  const auto marks = static_cast<int>(std::lround((high - low) / step));
+  for (int mark = 0; mark <= marks; ++mark) {
+    const double value = low + mark * step;
+    const std::string words = significant(std::abs(value) < step * 1e-6 ? 0 : value);
+    canvas.line(at(low, value), at(high, value), kScoreGrid);
+    canvas.line(at(value, low), at(value, high), kScoreGrid);
+    canvas.letters({kLeft - 8, at(low, value).y}, words, {.color = kScoreMuted, .across = Align::end});
+    canvas.letters({at(value, low).x, kAbove + kSide + 14}, words, {.color = kScoreMuted, .across = Align::middle});
+  }
+  canvas.line(at(low, low), at(high, high), kScoreMuted, 1.5);
+  for (std::int64_t i = 0; i < evaluation.samples(); ++i)
+    canvas.disc(at(evaluation.truth(i, target), evaluation.predicted(i, target)), 2.5, kDot);
+  canvas.letters({kLeft + kSide / 2, kAbove + kSide + 38}, "true",
+                 {.size = 13, .color = kScoreMuted, .across = Align::middle});
+  canvas.letters({22, kAbove + kSide / 2}, "predicted",
+                 {.size = 13, .color = kScoreMuted, .across = Align::middle, .upwards = true});
+  return canvas;
+}
+
 }  // namespace neurim

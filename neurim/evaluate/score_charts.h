@@ -1,4 +1,5 @@
-// Charts of how good a classifier's answers and probabilities are. `what` names model, data and split, for the heading.
+// Charts of how good a classifier's answers and probabilities are, and the numbers of a regression. `what` names model,
+// data and split, for the heading.
 #pragma once
 #include <functional>
 #include <string>
@@ -7,6 +8,7 @@
 #include "neurim/evaluate/canvas.h"
 #include "neurim/evaluate/evaluation.h"
 #include "neurim/evaluate/probabilities.h"
+#include "neurim/evaluate/regression_evaluation.h"
 
 namespace neurim {
 
@@ -30,5 +32,8 @@ Canvas reliability_chart(const Probabilities& probabilities, const std::string& 
 /// Precision, recall and F1 of each class with samples, the weakest first; of more than 40 classes the 40 weakest.
 Canvas class_scores_chart(const std::vector<ClassScores>& scores, const std::vector<std::string>& class_names,
                           const std::string& what);
+
+/// What is predicted over what is true, a point a sample, of a target in its units.
+Canvas predicted_over_true(const RegressionEvaluation& evaluation, std::size_t target, const std::string& what);
 
 }  // namespace neurim

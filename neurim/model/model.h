@@ -20,10 +20,10 @@ struct Model {
   nn::Layer net;             ///< x(N,in_chans,H,W) -> logits (N,num_classes)
   double temperature = 1;    ///< what logits are divided by outside of training (Guo et al., 2017)
   /// Regression: what each output is multiplied by outside of training, and what is added to it then, which makes it a
-  /// number in the units of the data; else both are empty. `gives_units`: the net does so itself, as that of a function
-  /// file.
+  /// number in the units of the data; else both are empty. They are those of the targets in training, and so the scale
+  /// of the loss.
   std::vector<double> target_std = {}, target_mean = {};
-  bool gives_units = false;
+  bool gives_units = false;  ///< the net does that itself, as one of a function file
   /// What another library calls a tensor of the net, where it differs; load_model knows both.
   std::map<std::string, std::string> other_names = {};
   /// What older files of the same library call a tensor, where it differs.
