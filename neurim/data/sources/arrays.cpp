@@ -104,8 +104,9 @@ class Arrays {
   /// `float_labels`: labels may be floating numbers.
   Arrays(const std::string& path, bool float_labels) : path_(path), npz_(npz_of(path)) {
     read_heads();
-    for (const auto& [name, array] : heads_)
-      if (!float_labels || !role(name).labels) naming([&] { return where(name); }, [&] { array.check_integers(); });
+    for (const auto& head : heads_)
+      if (!float_labels || !role(head.first).labels)
+        naming([&] { return where(head.first); }, [&] { head.second.check_integers(); });
   }
 
   const std::map<std::string, NpyArray>& heads() const { return heads_; }

@@ -56,6 +56,7 @@ std::size_t NpyArray::count() const {
 }
 
 std::int64_t NpyArray::at(std::size_t index) const {
+  NEURIM_ASSERT(item_size >= 1 && item_size <= 8);
   std::uint64_t value = little(as_text(bytes), index * item_size, item_size);
   const std::size_t unused = 64 - 8 * item_size;
   if (is_signed) return static_cast<std::int64_t>(value << unused) >> unused;
