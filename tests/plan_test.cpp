@@ -66,19 +66,22 @@ TEST_F(Plans, ACompiledFunctionJoinsTheTraceOfItsCaller) {
   EXPECT_NE(usage_error([&] { twice({kept}); }).find("trace"), std::string::npos);
 }
 
-/// However many they are, as a plan's lists grow while it is made.
+/// However many inputs and states there are, as a plan's lists grow while it is made.
 TEST(Compiled, StatesTakeConstants) {
-  for (int count = 1; count <= 20; ++count) {
-    Tensors states;
-    for (int i = 0; i < count; ++i) states.push_back(Tensor::full({DType::f32, {2}}, -1));
+  const Type type{DType::f32, {2}};
+  for (int count = 1; count <= 40; ++count) {
+    Tensors states, in;
+    for (int i = 0; i <= count % 10; ++i) in.push_back(Tensor::full(type, 1));
+    for (int i = 0; i <= count / 10; ++i) states.push_back(Tensor::full(type, -1));
     const Plan set = plan(
-        [&](const Tensors& in) -> Tensors {
-          for (int i = 0; i < count; ++i) states[i].assign(Tensor::full({DType::f32, {2}}, i));
-          return {in[0] + in[0]};
+        [&](const Tensors& x) -> Tensors {
+          for (std::size_t i = 0; i < states.size(); ++i) states[i].assign(Tensor::full(type, static_cast<double>(i)));
+          return {x[0] + x[0]};
         },
-        {{DType::f32, {2}}});
-    set({Tensor::full({DType::f32, {2}}, 1)});
-    for (int i = 0; i < count; ++i) EXPECT_EQ(states[i].values<float>(), (std::vector<float>{1.f * i, 1.f * i}));
+        Types(in.size(), type));
+    set(in);
+    for (std::size_t i = 0; i < states.size(); ++i)
+      EXPECT_EQ(states[i].values<float>(), std::vector<float>(2, static_cast<float>(i)));
   }
 }
 
