@@ -118,7 +118,13 @@ class Regression(unittest.TestCase):
         words = [*instead(self.words, "epochs=2"), "deterministic=true", "mixup=0.2", "loss=huber", "val_split=0.1"]
         whole = self.summary(neurim(*words, "name=whole", "--json"))
         self.summary(neurim(*instead(words, "epochs=1"), "sched=constant", "name=part", "--json"))
+        weights = self.root / "runs" / "part" / "weights" / "last.safetensors"
+        scale = json.loads(Tensors(weights).header["__metadata__"]["targets"])
+        before = self.table.read_text()
+        self.table.write_text(before + "images/0.png,9000,2,train\n")
         self.assertEqual(neurim("resume", self.root / "runs" / "part", "epochs=2").returncode, 0)
+        self.table.write_text(before)
+        self.assertEqual(json.loads(Tensors(weights).header["__metadata__"]["targets"]), scale)
         self.summary(neurim("launch", "np=2", "--", *words, "name=two", "--json"))
         one, two = (Tensors(self.root / "runs" / name / "weights" / "last.safetensors") for name in ("whole", "two"))
         name = next(name for name in one.header if name != "__metadata__")

@@ -347,7 +347,7 @@ void scale_targets(Model& model, const Dataset& dataset) {
 
 PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptions& options, const Job& job) {
   const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
-  if (dataset.regression()) scale_targets(model, dataset);
+  if (dataset.regression() && model.target_std.empty()) scale_targets(model, dataset);
   require(model.num_classes == classes, model.name, ": the model has ", model.num_classes, " classes, the data ",
           classes, dataset.regression() ? " targets" : "", "; build it with num_classes=", classes);
   check_image_channels(dataset, model.in_chans);

@@ -74,8 +74,8 @@ class ImageTask final : public TrainingTask {
 /// vary, or less than f32 can tell.
 void scale_targets(Model& model, const Dataset& dataset);
 
-/// Checks that the model fits the data's classes, has numbers scaled as in training, resolves the options, and opens
-/// loaders. Throws Error(usage).
+/// Checks that the model fits the data's classes, scales numbers by those of training unless the model has a scale,
+/// resolves the options, and opens loaders. Throws Error(usage).
 PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptions& options, const Job& job = {});
 
 }  // namespace neurim

@@ -162,6 +162,7 @@ TrainResult start(Model model, const Dataset& dataset, const TrainOptions& optio
   std::optional<Weights> weights;
   if (!options.pretrained.empty()) weights = open_weights(options.pretrained);
   if (weights && weights->scaling) take_scaling(model, *weights->scaling);
+  model.target_std.clear(), model.target_mean.clear();  // those of earlier data
   return start(prepare_images(std::move(model), dataset, options, control.job), options, weights, control);
 }
 
@@ -217,6 +218,11 @@ struct StoppedRun {
     if (control.dry_run) options = options.without_files();
     use_machine(options);
     config = config_of_state(last.parent_path());
+  }
+
+  /// Scales the model's numbers as before, whatever the data are now.
+  void take_targets(Model& model) const {
+    if (config) model.target_std = config->target_std, model.target_mean = config->target_mean;
   }
 
   TrainResult go_on(PreparedRun prepared, const TrainControl& control) const {
@@ -348,6 +354,7 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
                                         .in_chans = options.in_chans.value_or(0),
                                         .image_size = options.imgsz.value_or(0).side(),
                                         .seed = {}});
+  stopped.take_targets(model);
   return stopped.go_on(prepare_images(std::move(model), dataset, options, control.job), control);
 }
 
@@ -358,6 +365,7 @@ TrainResult resume(Model model, const Dataset& dataset, const fs::path& run, std
   if (stopped.config && stopped.config->class_names != dataset.class_names())
     fail(Fault::data, run.string(), ": was trained on the classes [", join(stopped.config->class_names, ", "),
          "], but the data have [", join(dataset.class_names(), ", "), "]; give the data of that run");
+  stopped.take_targets(model);
   return stopped.go_on(prepare_images(std::move(model), dataset, stopped.options, control.job), control);
 }
 
