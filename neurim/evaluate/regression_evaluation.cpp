@@ -9,6 +9,14 @@
 
 namespace neurim {
 
+/// The mean of a metric over the targets.
+template <class Metric>
+static double mean_over(const std::vector<Regression>& targets, const Metric& metric) {
+  double sum = 0;
+  for (const Regression& one : targets) sum += metric(one);
+  return sum / static_cast<double>(targets.size());
+}
+
 RegressionEvaluation::RegressionEvaluation(std::vector<std::string> names)
     : names_(std::move(names)), targets_(names_.size()) {
   require(!names_.empty(), "regression: there are no targets; give the names of one or more");
@@ -42,21 +50,15 @@ double RegressionEvaluation::truth(std::int64_t sample, std::size_t target) cons
 double RegressionEvaluation::loss() const { return losses_ ? loss_ / static_cast<double>(losses_) : std::nan(""); }
 
 double RegressionEvaluation::mae() const {
-  double sum = 0;
-  for (const Regression& one : targets_) sum += one.mae().mean();
-  return sum / static_cast<double>(targets_.size());
+  return mean_over(targets_, [](const Regression& one) { return one.mae().mean(); });
 }
 
 double RegressionEvaluation::rmse() const {
-  double sum = 0;
-  for (const Regression& one : targets_) sum += one.mse().mean();
-  return std::sqrt(sum / static_cast<double>(targets_.size()));
+  return std::sqrt(mean_over(targets_, [](const Regression& one) { return one.mse().mean(); }));
 }
 
 double RegressionEvaluation::r2() const {
-  double sum = 0;
-  for (const Regression& one : targets_) sum += one.r2();
-  return sum / static_cast<double>(targets_.size());
+  return mean_over(targets_, [](const Regression& one) { return one.r2(); });
 }
 
 std::vector<std::int64_t> RegressionEvaluation::worst() const {

@@ -181,22 +181,26 @@ NamedSplits splits_of(const Arrays& arrays, const std::string& path, const std::
   return named;
 }
 
-/// Adds the class of an image; `classes`: of training, where `known`, else they follow from it.
-void add_class(Listing& listing, std::int64_t label, bool known, std::int64_t& classes, const std::string& where) {
+/// Adds the class of an image, which errors call `where()`; `classes`: of training, where `known`, else they follow
+/// from it.
+template <class Where>
+void add_class(Listing& listing, std::int64_t label, bool known, std::int64_t& classes, const Where& where) {
   if (label < 0 || label >= kMostClasses)
-    fail(Fault::data, where, " is ", label, "; labels are 0 to ", kMostClasses - 1);
+    fail(Fault::data, where(), " is ", label, "; labels are 0 to ", kMostClasses - 1);
   listing.labels.push_back(label);
   if (!known) classes = std::max(classes, label + 1);
   if (label >= classes)
-    fail(Fault::data, where, " is ", label, ", but the training labels are 0 to ", classes - 1, "; correct the labels");
+    fail(Fault::data, where(), " is ", label, ", but the training labels are 0 to ", classes - 1,
+         "; correct the labels");
 }
 
-/// Adds the numbers of an image, so many.
-void add_numbers(Listing& listing, const NpyArray& of, std::size_t image, std::size_t each, const std::string& where) {
+/// Adds the numbers of an image, so many; errors call it `where()`.
+template <class Where>
+void add_numbers(Listing& listing, const NpyArray& of, std::size_t image, std::size_t each, const Where& where) {
   for (std::size_t i = image * each; i < (image + 1) * each; ++i) {
     listing.numbers.push_back(static_cast<float>(of.number(i)));
     if (!std::isfinite(listing.numbers.back()))
-      fail(Fault::data, where, " is ", of.number(i), "; correct it, or leave the image out");
+      fail(Fault::data, where(), " is ", of.number(i), "; correct it, or leave the image out");
   }
   listing.labels.push_back(0);
 }
@@ -223,9 +227,10 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options) {
            size.height, " x ", size.width, " x ", size.channels, " in ", parts[0].path, "; they are of different sets");
     size = found;
     parts.push_back({where, static_cast<std::int64_t>(listing.labels.size()), std::move(pixels)});
+    const std::string& called = labels.at(split);
     for (std::size_t i = 0; i < static_cast<std::size_t>(of.shape[0]); ++i) {
       listing[split].push_back(static_cast<std::int64_t>(listing.labels.size()));
-      const std::string at = text(path, ": ", labels.at(split), "[", i, "]");
+      const auto at = [&] { return text(path, ": ", called, "[", i, "]"); };
       if (each > 0)
         add_numbers(listing, of, i, each, at);
       else

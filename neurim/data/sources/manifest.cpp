@@ -205,15 +205,12 @@ Listing finish(const Rows& rows, const std::string& path, const fs::path& beside
     return multi_label ? names_between_bars(label) : std::vector{label};
   };
   DatasetOptions named = options;
-  if (!options.targets.empty()) named.class_names.clear(), named.for_training = false;
-  const bool numbers = options.targets.empty() &&
-                       std::all_of(rows.labels.begin(), rows.labels.end(), [&](const auto& label) {
-                         const std::vector<std::string> names = names_in(label.first);
-                         return std::all_of(names.begin(), names.end(), whole_number);
-                       });
+  const bool numbers = std::all_of(rows.labels.begin(), rows.labels.end(), [&](const auto& label) {
+    const std::vector<std::string> names = names_in(label.first);
+    return std::all_of(names.begin(), names.end(), whole_number);
+  });
   if (numbers && options.class_names.empty()) named.class_names = names_beside(beside);
-  if (!numbers || !options.class_names.empty() || named.class_names.empty())
-    return rows.items.finish(path, named, multi_label);
+  if (named.class_names.size() == options.class_names.size()) return rows.items.finish(path, options, multi_label);
   const std::vector<std::string>& classes = named.class_names;
   for (const auto& [label, at] : rows.labels)
     for (const std::string& number : names_in(label))
@@ -232,6 +229,13 @@ Listing finish(const Rows& rows, const std::string& path, const fs::path& beside
   listing.class_names = classes;
   listing.notes.push_back(text("labels are numbers of the classes in labels.txt: 0 is ", classes[0], ", ",
                                classes.size() - 1, " is ", classes.back()));
+  return listing;
+}
+
+/// The items of all rows with their numbers, which `targets` names.
+Listing with_numbers(Rows& rows, const std::string& path, const std::vector<std::string>& targets, bool multi_label) {
+  Listing listing = rows.items.finish(path, {.for_training = false}, multi_label);  // no row has a label
+  listing.class_names = targets, listing.numbers = std::move(rows.numbers);
   return listing;
 }
 
@@ -335,8 +339,9 @@ Listing open_manifest(const std::string& path, const DatasetOptions& options) {
          " is there; paths are relative to the folder of the table");
   const bool multi_label = options.multi_label.value_or(rows.bars);
   if (!multi_label && !rows.no_label.empty()) fail(Fault::data, rows.no_label);
-  Listing listing = finish(rows, path, folder ? fs::path(path) : fs::path(path).parent_path(), options, multi_label);
-  if (!options.targets.empty()) listing.class_names = options.targets, listing.numbers = std::move(rows.numbers);
+  Listing listing = options.targets.empty() ? finish(rows, path, folder ? fs::path(path) : fs::path(path).parent_path(),
+                                                     options, multi_label)
+                                            : with_numbers(rows, path, options.targets, multi_label);
   if (folder && has_folders(path))
     listing.notes.push_back(
         text(parts[0].file.filename().string(), " says which images are used; what else lies in folders is not"));
