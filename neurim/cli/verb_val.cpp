@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/open_data.h"
@@ -11,7 +12,6 @@
 #include "neurim/data/sources/parts.h"
 #include "neurim/data/views.h"
 #include "neurim/evaluate/drawn_names.h"
-#include "neurim/evaluate/report.h"
 #include "neurim/neurim.h"
 #include "neurim/train/image_evaluation.h"
 #include "neurim/train/run_folder.h"
@@ -26,7 +26,7 @@ constexpr const char* kOfTraining[] = {"batch", "split_seed", "max_bad", "worker
 /// classes altogether, unless `allow_subset`.
 void check_classes(const Dataset& dataset, Split split, const std::string& data, bool of_training, bool allow_subset,
                    Console& console) {
-  if (dataset.multi_label() || dataset.regression()) return;  // images may have no class
+  if (dataset.has_targets()) return;  // images may have no class
   const std::vector<std::string>& names = dataset.class_names();
   const std::vector<std::int64_t> counts = dataset.class_counts(split);
   std::vector<std::string> there, lacking, of_others;
@@ -221,7 +221,8 @@ class Val {
   }
 
   int run_images() {
-    const double threshold = reject_threshold(o_.reject, checkpoint_);
+    std::optional<double> reject;
+    if (o_.reject != "none") reject = reject_threshold(o_.reject, checkpoint_);
     const Dataset dataset = open_images();
     options_ = options_.resolved(checkpoint_.model, dataset);
     const Preprocess preprocess = start(dataset);
@@ -229,65 +230,29 @@ class Val {
       Validation(checkpoint_.model, dataset, part_, preprocess, options_, line_.compute_dtype());  // opens the loader
       return end_dry_run(dataset.size(part_));
     }
-    if (checkpoint_.config.regression()) return run_regression(dataset, preprocess);
-    if (checkpoint_.config.multi_label()) return run_multi_label(dataset, preprocess);
-    const ImageEvaluation result = evaluate_images(checkpoint_, dataset,
-                                                   {.subject = subject(),
-                                                    .preprocess = preprocess,
-                                                    .options = options_,
-                                                    .compute_dtype = line_.compute_dtype(),
-                                                    .views = parse_views(o_.tta, preprocess),
-                                                    .allow_subset = o_.allow_subset,
-                                                    .calibrate = o_.calibrate,
-                                                    .corruptions = o_.corruptions,
-                                                    .slice_by = o_.slice_by},
-                                                   watch());
+    const ImageEvaluation result = *evaluate_images(checkpoint_.model, dataset,
+                                                    {.subject = subject(),
+                                                     .preprocess = preprocess,
+                                                     .options = options_,
+                                                     .compute_dtype = line_.compute_dtype(),
+                                                     .thresholds = checkpoint_.config.thresholds,
+                                                     .reject = reject,
+                                                     .views = parse_views(o_.tta, preprocess),
+                                                     .allow_subset = o_.allow_subset,
+                                                     .calibrate = o_.calibrate,
+                                                     .corruptions = o_.corruptions,
+                                                     .slice_by = o_.slice_by},
+                                                    watch());
     print_unreadable(result.unreadable, dataset);
-    print_table(per_class_table(result.evaluation));
+    if (!result.table.empty()) print_table(result.table);
     print_headline(result.headline);
     print_extras(result.extras);
     if (o_.calibrate) console_.print(result.calibration_note);
-    const Metrics metrics = metrics_of(result.evaluation);
-    console_.print(metrics_line(metrics));
-    if (o_.reject != "none") print_kept(threshold, result.evaluation.kept(threshold));
-    save(metrics, [&](const fs::path& folder) {
-      write_evaluation(result.evaluation, result.predictions, result.areas, result.headline, dataset, subject(),
-                       result.extras, folder);
-    });
+    console_.print(metrics_line(result.metrics));
+    if (reject) print_kept(*reject, *result.kept);
+    save(result.metrics, result.write);
     if (o_.calibrate)
-      save_temperature(checkpoint_, result.temperature, result.evaluation.reject_threshold(options_.reject_keep));
-    return 0;
-  }
-
-  int run_multi_label(const Dataset& dataset, const Preprocess& preprocess) {
-    Validation validation(checkpoint_.model, dataset, part_, preprocess, options_, line_.compute_dtype());
-    std::vector<NamedSample> names;
-    MultiLabelEvaluation evaluation = *validation.run_multi_label(watch(), &names);
-    evaluation.set_thresholds(checkpoint_.config.thresholds);
-    print_unreadable(validation.bad(), dataset);
-    print_table(per_class_table(evaluation));
-    const ClassAreas areas = evaluation.areas();
-    const std::vector<HeadlineMetric> headline = headline_metrics(evaluation, areas);
-    print_headline(headline);
-    const Metrics metrics = metrics_of(evaluation);
-    console_.print(metrics_line(metrics));
-    save(metrics, [&](const fs::path& folder) {
-      write_evaluation(evaluation, names, areas, headline, dataset, subject(), folder);
-    });
-    return 0;
-  }
-
-  int run_regression(const Dataset& dataset, const Preprocess& preprocess) {
-    Validation validation(checkpoint_.model, dataset, part_, preprocess, options_, line_.compute_dtype());
-    std::vector<NamedSample> names;
-    const RegressionEvaluation evaluation = *validation.run_regression(watch(), &names);
-    print_unreadable(validation.bad(), dataset);
-    const std::vector<HeadlineMetric> headline = headline_metrics(evaluation);
-    print_headline(headline);
-    const Metrics metrics = metrics_of(evaluation);
-    console_.print(metrics_line(metrics));
-    save(metrics,
-         [&](const fs::path& folder) { write_evaluation(evaluation, names, headline, dataset, subject(), folder); });
+      save_temperature(checkpoint_, checkpoint_.config.temperature * result.temperature, result.reject_threshold);
     return 0;
   }
 

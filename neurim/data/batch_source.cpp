@@ -21,7 +21,7 @@ BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& 
       augment_(augment),
       options_(options),
       samples_(dataset.size(split)),
-      targets_(dataset.multi_label() || dataset.regression() ? dataset.class_names().size() : 0),
+      targets_(dataset.has_targets() ? dataset.class_names().size() : 0),
       epoch_order_(dataset, split,
                    {.seed = options.seed,
                     .shuffle = options.shuffle,

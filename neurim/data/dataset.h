@@ -62,6 +62,7 @@ class Dataset {
   const std::vector<std::vector<std::int64_t>>& label_sets() const { return content_->label_sets; }
   /// Each sample has numbers instead of classes; class_names() are what they are called then.
   bool regression() const { return !content_->numbers.empty(); }
+  bool has_targets() const { return multi_label() || regression(); }  ///< a row of numbers, not one class, for a sample
   /// The numbers of a sample, one for each of class_names(); empty where it has classes.
   std::span<const float> numbers(Split split, std::int64_t sample) const;
   std::vector<std::int64_t> class_counts(Split split) const;  ///< samples of each class

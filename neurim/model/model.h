@@ -9,6 +9,13 @@
 
 namespace neurim {
 
+/// Regression: what each output is multiplied by outside of training, and what is added to it then, which makes it a
+/// number in the units of the data. They are those of the targets in training, and so the scale of the loss.
+struct TargetScale {
+  std::vector<double> std = {}, mean = {};
+  bool empty() const { return std.empty() && mean.empty(); }
+};
+
 /// A copy shares the tensors; see clone.
 struct Model {
   std::string name;          ///< "resnet18"
@@ -19,10 +26,7 @@ struct Model {
       std;                   ///< the same
   nn::Layer net;             ///< x(N,in_chans,H,W) -> logits (N,num_classes)
   double temperature = 1;    ///< what logits are divided by outside of training (Guo et al., 2017)
-  /// Regression: what each output is multiplied by outside of training, and what is added to it then, which makes it a
-  /// number in the units of the data; else both are empty. They are those of the targets in training, and so the scale
-  /// of the loss.
-  std::vector<double> target_std = {}, target_mean = {};
+  TargetScale targets = {};  ///< empty unless it is one of regression
   bool gives_units = false;  ///< the net does that itself, as one of a function file
   /// What another library calls a tensor of the net, where it differs; load_model knows both.
   std::map<std::string, std::string> other_names = {};

@@ -58,7 +58,7 @@ void bind_models(nb::module_& module) {
       .def("load", [](Model& model, const std::string& path, bool adapt) {
         const Weights weights = open_weights(path);
         if (weights.config && !adapt)
-          model.target_std = weights.config->target_std, model.target_mean = weights.config->target_mean;
+          model.targets = weights.config->targets;
         return load_model(model, weights.tensors, adapt ? Fit::adapt : Fit::exact).notes;
       });
   module.def(

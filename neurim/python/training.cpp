@@ -10,6 +10,7 @@
 
 #include "neurim/infer/classifier.h"
 #include "neurim/python/bindings.h"
+#include "neurim/train/image_evaluation.h"
 #include "neurim/train/image_task.h"
 #include "neurim/train/run_folder.h"
 
@@ -197,8 +198,7 @@ nb::dict trained(nb::object line, nb::object event,
 Checkpoint checkpoint_of(const Model& model, const std::string& weights) {
   load_model(model, weights);
   Checkpoint checkpoint{.path = weights, .config = config_of(SafeTensors(weights).metadata(), weights), .model = model};
-  checkpoint.model.target_std = checkpoint.config.target_std,
-  checkpoint.model.target_mean = checkpoint.config.target_mean;
+  checkpoint.model.targets = checkpoint.config.targets;
   return checkpoint;
 }
 
@@ -306,7 +306,7 @@ static void bind_data(nb::module_& module) {
       .def_prop_ro("size", &Batches::size);
 }
 
-/// Trainings and evaluations.
+/// Trainings and evaluations. Of given weights an evaluation is the best ones of a run, whose reports it joins.
 static void bind_runs(nb::module_& module) {
   module.def("end_trainings", [] {
     const nb::gil_scoped_release others_run;
@@ -355,24 +355,34 @@ static void bind_runs(nb::module_& module) {
       },
       nb::arg("model"), nb::arg("dataset"), nb::arg("run"), nb::arg("epochs").none(), nb::arg("line").none(),
       nb::arg("event"));
-  module.def("evaluate_model", [](Model model, const Dataset& dataset, const std::string& split, const Words& words) {
-    if (dataset.regression() && model.target_std.empty()) scale_targets(model, dataset);
-    const TrainOptions options = options_of(words).resolved(model, dataset);
-    return metrics_dict(interruptible<Metrics>([&](const std::atomic<int>& stop) {
-      Validation validation(model, dataset, split_option(split), preprocess_of(options), options);
-      const auto watch = [&](double) { return stop == 0; };
-      if (dataset.regression()) {
-        const auto result = validation.run_regression(watch);
-        return result ? metrics_of(*result) : Metrics(regress_task());
-      }
-      if (dataset.multi_label()) {
-        const auto result = validation.run_multi_label(watch);
-        return result ? metrics_of(*result) : Metrics();
-      }
-      const auto result = validation.run(watch);
-      return result ? metrics_of(*result) : Metrics();
-    }));
-  });
+  module.def(
+      "evaluate_model",
+      [](Model model, const Dataset& dataset, const std::string& split, const Words& words,
+         const std::optional<std::string>& weights) {
+        ImageEvaluationOptions options{.subject = {.model = weights.value_or(model.name), .split = split_option(split)}};
+        if (weights) {
+          Checkpoint checkpoint = checkpoint_of(model, *weights);
+          model = std::move(checkpoint.model);
+          options.thresholds = std::move(checkpoint.config.thresholds);
+        }
+        if (dataset.regression() && model.targets.empty()) scale_targets(model, dataset);
+        options.options = options_of(words).resolved(model, dataset);
+        options.preprocess = preprocess_of(options.options);
+        options.subject.data = options.options.data.empty() ? "data in memory" : options.options.data;
+        fs::path folder;
+        const auto metrics = interruptible<Metrics>([&](const std::atomic<int>& stop) {
+          const auto evaluation = evaluate_images(model, dataset, options, [&](double) { return stop == 0; });
+          if (!evaluation) return Metrics();
+          if (weights) {
+            const fs::path reports = reports_of_weights(*weights, evaluation->metrics.task());
+            folder = make_run_folder(reports.string(), split);
+            evaluation->write(folder);
+          }
+          return evaluation->metrics;
+        });
+        return nb::make_tuple(metrics_dict(metrics), folder.string());
+      },
+      nb::arg("model"), nb::arg("dataset"), nb::arg("split"), nb::arg("options"), nb::arg("weights").none());
 }
 
 /// Trained classifiers.

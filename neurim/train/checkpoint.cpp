@@ -281,7 +281,7 @@ Metadata metadata_of(const ModelConfig& config) {
     metadata["preprocess"] = config.preprocess.json();
   if (config.multi_label()) metadata["thresholds"] = JsonText(config.thresholds).line();
   if (config.regression())
-    metadata["targets"] = JsonObject{{"std", config.target_std}, {"mean", config.target_mean}}.line();
+    metadata["targets"] = JsonObject{{"std", config.targets.std}, {"mean", config.targets.mean}}.line();
   if (!std::isnan(config.reject_threshold)) metadata["reject_threshold"] = text(config.reject_threshold);
   if (config.temperature != 1) metadata["temperature"] = text(config.temperature);
   if (!config.source.empty()) metadata["model_file"] = config.source;
@@ -319,10 +319,10 @@ ModelConfig config_of(const Metadata& metadata, const fs::path& path) {
     }
     if (metadata.contains("targets")) {
       const Json targets = Json::parse(field("targets"));
-      targets.at("std").get_to(config.target_std), targets.at("mean").get_to(config.target_mean);
-      require(!config.multi_label() && config.target_std.size() == config.class_names.size() &&
-                  config.target_mean.size() == config.class_names.size(),
-              config.target_std.size(), " targets for ", config.class_names.size(), " names");
+      targets.at("std").get_to(config.targets.std), targets.at("mean").get_to(config.targets.mean);
+      require(!config.multi_label() && config.targets.std.size() == config.class_names.size() &&
+                  config.targets.mean.size() == config.class_names.size(),
+              config.targets.std.size(), " targets for ", config.class_names.size(), " names");
     }
     config.metrics = metrics_from(Json::parse(field("figures")), config.task());
     if (metadata.contains("reject_threshold")) config.reject_threshold = std::stod(field("reject_threshold"));
@@ -382,7 +382,7 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
       fail(Fault::data, file.string(), ": its function gives ", model.num_classes, " numbers, and its metadata name ",
            wanted, "; use another copy");
     config.temperature = 1;  // the function's logits are divided by it
-    model.target_std = config.target_std, model.target_mean = config.target_mean, model.gives_units = true;
+    model.targets = config.targets, model.gives_units = true;
     model.mean = weights.config->preprocess.mean, model.std = weights.config->preprocess.std;
     return {.path = file,
             .config = *weights.config,
@@ -392,7 +392,7 @@ Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
   }
   Model model = model_of(*weights.config, file);
   model.temperature = weights.config->temperature;
-  model.target_std = weights.config->target_std, model.target_mean = weights.config->target_mean;
+  model.targets = weights.config->targets;
   LoadReport report = load_model(model, weights.tensors);
   if (fs::is_directory(path) && file.filename() == "last.safetensors")
     report.notes.push_back("the run has no best weights, so these are taken, its last ones");

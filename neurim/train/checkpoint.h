@@ -37,9 +37,7 @@ struct ModelConfig {
   Metrics metrics;                   ///< on the validation split
   /// The probability threshold of each class of a multi-label model; else empty.
   std::vector<double> thresholds;
-  /// Regression: the stds and means of the targets in training, which class_names name: see Model::target_std. Else
-  /// empty.
-  std::vector<double> target_std = {}, target_mean = {};
+  TargetScale targets = {};  ///< regression: of the targets that class_names name; else empty
   /// The probability below which an answer counts as unknown; NaN if none was fitted.
   double reject_threshold = Metrics::kNone;
   double temperature = 1;                       ///< of the logits: see Model::temperature
@@ -48,7 +46,7 @@ struct ModelConfig {
   /// Whether images may have several classes.
   bool multi_label() const { return !thresholds.empty(); }
   /// Whether images have numbers.
-  bool regression() const { return !target_std.empty(); }
+  bool regression() const { return !targets.empty(); }
   const TaskInfo& task() const;  ///< what it is trained for
 };
 

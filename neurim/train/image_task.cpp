@@ -136,7 +136,7 @@ ModelConfig ImageTask::config() const {
                      .preprocess = preprocess_,
                      .source = model_.source};
   config.thresholds.assign(multi_label() ? config.class_names.size() : 0, 0.5);
-  config.target_std = model_.target_std, config.target_mean = model_.target_mean;
+  config.targets = model_.targets;
   config.metrics = Metrics(config.task());
   return config;
 }
@@ -251,7 +251,7 @@ void ImageTask::mix(const Plan& plan, std::int64_t step) {
 
 Types ImageTask::types(std::int64_t samples) const {
   const std::int64_t channels = preprocess_.channels, height = train_size_.height, width = train_size_.width;
-  if (multi_label() || regression())
+  if (dataset_.has_targets())
     return target_types(samples, channels, height, width, std::ssize(dataset_.class_names()));
   return batch_types(samples, channels, height, width, mixes());
 }
@@ -332,7 +332,7 @@ void scale_targets(Model& model, const Dataset& dataset) {
   std::vector<SampleMean> means(names.size());
   for (std::int64_t i = 0; i < dataset.size(Split::train); ++i)
     for (std::size_t t = 0; t < names.size(); ++t) means[t].add(dataset.numbers(Split::train, i)[t]);
-  model.target_std.clear(), model.target_mean.clear();
+  model.targets = {};
   for (std::size_t t = 0; t < names.size(); ++t) {
     const double mean = means[t].mean(), std = std::sqrt(means[t].variance());
     if (!(std > 0))
@@ -341,13 +341,13 @@ void scale_targets(Model& model, const Dataset& dataset) {
     if (std < kLeastSpread * std::abs(mean))
       fail(Fault::data, "target ", names[t], ": lies around ", mean, " and varies by ", significant(std),
            ", which f32 rounds; subtract ", significant(mean), " from its numbers");
-    model.target_std.push_back(std), model.target_mean.push_back(mean);
+    model.targets.std.push_back(std), model.targets.mean.push_back(mean);
   }
 }
 
 PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptions& options, const Job& job) {
   const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
-  if (dataset.regression() && model.target_std.empty()) scale_targets(model, dataset);
+  if (dataset.regression() && model.targets.empty()) scale_targets(model, dataset);
   require(model.num_classes == classes, model.name, ": the model has ", model.num_classes, " classes, the data ",
           classes, dataset.regression() ? " targets" : "", "; build it with num_classes=", classes);
   check_image_channels(dataset, model.in_chans);

@@ -175,7 +175,7 @@ std::string model_json(const ModelConfig& config) {
   const Preprocess& p = config.preprocess;
   Json own{{"format", kFolderFormat}, {"model", config.model}, {"preprocess", Json::parse(p.json())}};
   if (config.multi_label()) own["thresholds"] = config.thresholds;
-  if (config.regression()) own["target_std"] = config.target_std, own["target_mean"] = config.target_mean;
+  if (config.regression()) own["target_std"] = config.targets.std, own["target_mean"] = config.targets.mean;
   if (!std::isnan(config.reject_threshold)) own["reject_threshold"] = config.reject_threshold;
   if (config.temperature != 1) own["temperature"] = config.temperature;
   if (!config.source.empty()) own["model_file"] = config.source;
@@ -275,17 +275,17 @@ ModelConfig config_of_folder(const fs::path& folder) {
     config.preprocess = own.contains("preprocess") ? Preprocess::from_json(own["preprocess"].dump())
                                                    : preprocess(pretrained);
     config.thresholds = given(own, "thresholds", "a list of numbers", config.thresholds);
-    config.target_std = given(own, "target_std", "a list of numbers", config.target_std);
-    config.target_mean = given(own, "target_mean", "a list of numbers", config.target_mean);
+    config.targets.std = given(own, "target_std", "a list of numbers", config.targets.std);
+    config.targets.mean = given(own, "target_mean", "a list of numbers", config.targets.mean);
     config.reject_threshold = given(own, "reject_threshold", "a number", config.reject_threshold);
     config.temperature = given(own, "temperature", "a number", config.temperature);
     require(config.temperature > 0, "the temperature is ", config.temperature);
     config.source = given(own, "model_file", "the text of a model file", config.source);
     require(config.thresholds.empty() || config.thresholds.size() == config.class_names.size(),
             config.thresholds.size(), " thresholds for ", config.class_names.size(), " classes");
-    require(config.target_std.size() == config.target_mean.size() &&
-                (!config.regression() || config.target_std.size() == config.class_names.size()),
-            config.target_std.size(), " target_std and ", config.target_mean.size(), " target_mean for ",
+    require(config.targets.std.size() == config.targets.mean.size() &&
+                (!config.regression() || config.targets.std.size() == config.class_names.size()),
+            config.targets.std.size(), " target_std and ", config.targets.mean.size(), " target_mean for ",
             config.class_names.size(), " names");
     config.in_chans = config.preprocess.channels;
     check_arguments(timm, config);

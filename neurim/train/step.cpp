@@ -89,7 +89,7 @@ std::function<Tensors(Tensors)> validation_step(const Model& model) {
 std::function<Tensors(Tensors)> regression_training_step(const Model& model, Optimizer& optimizer, NumberLoss loss) {
   return [model, &optimizer, loss](const Tensors& in) -> Tensors {
     // Outside of training the model gives units of the data; here it gives stds from the mean.
-    const Tensor std = row_of(model.target_std, in[1].device()), mean_of = row_of(model.target_mean, in[1].device());
+    const Tensor std = row_of(model.targets.std, in[1].device()), mean_of = row_of(model.targets.mean, in[1].device());
     const Tensor error = logits_of(model, in[0]) - (in[1] - mean_of) / std;
     const Tensor of_batch = mean(number_loss(error, loss));
     optimizer.minimize(of_batch, static_cast<double>(std::int64_t{in[0].size(0)}));
@@ -100,7 +100,7 @@ std::function<Tensors(Tensors)> regression_training_step(const Model& model, Opt
 std::function<Tensors(Tensors)> regression_validation_step(const Model& model, NumberLoss loss) {
   return [model, loss](const Tensors& in) -> Tensors {
     const Tensor numbers = logits_of(model, in[0]);
-    return {numbers, mean(number_loss((numbers - in[1]) / row_of(model.target_std, in[1].device()), loss), {1})};
+    return {numbers, mean(number_loss((numbers - in[1]) / row_of(model.targets.std, in[1].device()), loss), {1})};
   };
 }
 

@@ -162,7 +162,7 @@ TrainResult start(Model model, const Dataset& dataset, const TrainOptions& optio
   std::optional<Weights> weights;
   if (!options.pretrained.empty()) weights = open_weights(options.pretrained);
   if (weights && weights->scaling) take_scaling(model, *weights->scaling);
-  model.target_std.clear(), model.target_mean.clear();  // those of earlier data
+  model.targets = {};  // those of earlier data
   return start(prepare_images(std::move(model), dataset, options, control.job), options, weights, control);
 }
 
@@ -222,7 +222,7 @@ struct StoppedRun {
 
   /// Scales the model's numbers as before, whatever the data are now.
   void take_targets(Model& model) const {
-    if (config) model.target_std = config->target_std, model.target_mean = config->target_mean;
+    if (config) model.targets = config->targets;
   }
 
   TrainResult go_on(PreparedRun prepared, const TrainControl& control) const {

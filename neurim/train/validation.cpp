@@ -44,7 +44,7 @@ Validation::Validation(const Model& model, const Dataset& dataset, Split split, 
       batches_(loader_->batches()) {}
 
 std::optional<Evaluation> Validation::run(const Watch& watch, Predictions* predictions) {
-  require(!has_targets(), "validation: the samples have ",
+  require(!dataset_.has_targets(), "validation: the samples have ",
           dataset_.regression() ? "numbers; use run_regression" : "any number of classes; use run_multi_label");
   Answer answer;
   if (predictions)
@@ -92,7 +92,7 @@ std::optional<Evaluator> Validation::evaluate(const Watch& watch, const Answer& 
 Validation::Answers Validation::answers_to(const Batch& batch) {
   const Preprocess& p = preprocess_;
   const Plan& plan = plans_.plan_for(
-      has_targets() ? target_types(batch.size, p.channels, p.height, p.width, std::ssize(dataset_.class_names()))
+      dataset_.has_targets() ? target_types(batch.size, p.channels, p.height, p.width, std::ssize(dataset_.class_names()))
                     : batch_types(batch.size, p.channels, p.height, p.width));
   run_batch(plan, batch);
   Answers answers{{batch.indices.begin(), batch.indices.end()},
@@ -114,7 +114,7 @@ Validation::Answers Validation::gathered(const Answers& own) const {
   };
   for (const std::vector<std::int64_t>* part : {&own.indices, &own.labels}) put(*part);
   for (const std::vector<float>* part : {&own.targets, &own.logits, &own.losses}) put(*part);
-  const std::size_t of_labels = has_targets() ? classes * sizeof(float) : sizeof(std::int64_t);
+  const std::size_t of_labels = dataset_.has_targets() ? classes * sizeof(float) : sizeof(std::int64_t);
   const std::size_t of_sample = sizeof(std::int64_t) + of_labels + (classes + 1) * sizeof(float);
   std::vector<Answers> ranks;
   std::size_t most = 0;
@@ -128,8 +128,8 @@ Validation::Answers Validation::gathered(const Answers& own) const {
     };
     Answers& rank = ranks.emplace_back();
     take(rank.indices, count);
-    take(rank.labels, has_targets() ? 0 : count);
-    take(rank.targets, has_targets() ? count * classes : 0);
+    take(rank.labels, dataset_.has_targets() ? 0 : count);
+    take(rank.targets, dataset_.has_targets() ? count * classes : 0);
     take(rank.logits, count * classes);
     take(rank.losses, count);
     most = std::max(most, count);
@@ -166,9 +166,9 @@ void Validation::count(Answers& batch, Evaluator& evaluation, std::vector<bool>&
     if (std::any_of(row.begin(), row.end(), [](float x) { return std::isnan(x); }))
       fail(Fault::failure, dataset_.name(split_, batch.indices[i]),
            ": the model gives NaN; it has probably diverged, try a lower learning rate");
-    if (answer) answer(batch.indices[i], row, has_targets() ? 0 : batch.labels[i]);
+    if (answer) answer(batch.indices[i], row, dataset_.has_targets() ? 0 : batch.labels[i]);
     std::copy_n(batch.logits.data() + i * classes, classes, batch.logits.data() + kept * classes);
-    if (has_targets())
+    if (dataset_.has_targets())
       std::copy_n(batch.targets.data() + i * classes, classes, batch.targets.data() + kept * classes);
     else
       batch.labels[kept] = batch.labels[i];

@@ -46,7 +46,6 @@ class Validation {
 
  private:
   using Answer = std::function<void(std::int64_t sample, std::span<const float> logits, std::int64_t label)>;
-  bool has_targets() const { return dataset_.multi_label() || dataset_.regression(); }  // instead of labels
   Answer naming_into(std::vector<NamedSample>* names) const;
   template <class Evaluator>
   std::optional<Evaluator> evaluate(const Watch& watch, const Answer& answer);
