@@ -194,9 +194,10 @@ nb::dict trained(nb::object line, nb::object event,
   return all;
 }
 
-/// A model of Python with the weights and the metadata that its training has left.
-Checkpoint checkpoint_of(const Model& model, const std::string& weights) {
-  load_model(model, weights);
+/// A model of Python with the metadata that its training has left in a file of weights, and with these weights or its
+/// `present` ones.
+Checkpoint checkpoint_of(const Model& model, const std::string& weights, bool present = false) {
+  if (!present) load_model(model, weights);
   Checkpoint checkpoint{.path = weights, .config = config_of(SafeTensors(weights).metadata(), weights), .model = model};
   checkpoint.model.targets = checkpoint.config.targets;
   return checkpoint;
@@ -294,8 +295,11 @@ static void bind_data(nb::module_& module) {
                    })
       .def("name", [](const Dataset& data, const std::string& split,
                       std::int64_t i) { return data.name(split_option(split), i); })
-      .def("label", [](const Dataset& data, const std::string& split, std::int64_t i) {
-        return data.label(split_option(split), i);
+      .def("label", [](const Dataset& data, const std::string& split,
+                       std::int64_t i) { return data.label(split_option(split), i); })
+      .def("classes", [](const Dataset& data, const std::string& split, std::int64_t i) {
+        const auto classes = data.classes(split_option(split), i);
+        return std::vector<std::int64_t>(classes.begin(), classes.end());
       });
   nb::class_<Batches>(module, "Batches")
       .def(nb::init<const Dataset&, const std::string&, int, int, int, const std::vector<double>&,
@@ -394,8 +398,9 @@ static void bind_classifiers(nb::module_& module) {
                   })
       .def_static(
           "of",
-          [](const Model& model, const std::string& weights, std::int64_t batch) {
-            return without_lock([&] { return ImageClassifier(checkpoint_of(model, weights), {.batch = batch}); });
+          [](const Model& model, const std::string& weights, std::int64_t batch, bool present) {
+            return without_lock(
+                [&] { return ImageClassifier(checkpoint_of(model, weights, present), {.batch = batch}); });
           })
       .def_prop_ro("class_names", &ImageClassifier::class_names)
       .def_prop_ro("multi_label", [](const ImageClassifier& c) { return c.config().multi_label(); })
@@ -418,9 +423,11 @@ static void bind_classifiers(nb::module_& module) {
         }
         return list_of(without_lock([&] { return classifier.predict(stored); }));
       });
-  module.def("export_onnx", [](const Model& model, const std::string& weights, const std::string& path, bool dynamic) {
-    return without_lock(
-        [&] { return export_checkpoint(checkpoint_of(model, weights), path, {.dynamic_batch = dynamic}).names(); });
+  module.def("export_onnx", [](const Model& model, const std::string& weights, const std::string& path, bool dynamic,
+                               bool present) {
+    return without_lock([&] {
+      return export_checkpoint(checkpoint_of(model, weights, present), path, {.dynamic_batch = dynamic}).names();
+    });
   });
 }
 

@@ -37,6 +37,11 @@ def _words(options: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, _word(value, name in ("imgsz", "train_imgsz"))) for name, value in options.items() if value is not None]
 
 
+def of_data(options: dict[str, Any]) -> dict[str, Any]:
+    """Those that say how data are opened."""
+    return {name: value for name, value in options.items() if name in _OF_DATA}
+
+
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
     """Throws UsageError on a name that is no option of training, with the nearest one."""
     known = {name for one in _core.train_options() for name in (one[0], *one[1])}
@@ -70,6 +75,21 @@ class Data:
     def notes(self) -> list[str]:
         """What a user should know about the data, one line each."""
         return list(self._core.notes)
+
+    @property
+    def train(self) -> Part:
+        """The samples to train on."""
+        return Part(self, "train")
+
+    @property
+    def val(self) -> Part:
+        """The samples to validate on."""
+        return Part(self, "val")
+
+    @property
+    def test(self) -> Part:
+        """The samples of the test split."""
+        return Part(self, "test")
 
     def size(self, split: str = "train") -> int:
         """Samples of a split."""
@@ -135,6 +155,37 @@ class Data:
         return f"Data({self.path!r}: {answers}, {sizes})"
 
 
+class Part(Sequence[tuple[str, Any]]):
+    """One split of data, as pairs of a sample's name and its label: a class, a list of classes, or a list of numbers."""
+
+    def __init__(self, data: Data, split: str) -> None:
+        self.data, self.split = data, split
+
+    def loader(self, batch: int = 32, **options: Any) -> Loader:
+        """Its batches; see Data.loader."""
+        return self.data.loader(batch, split=self.split, **options)
+
+    def __len__(self) -> int:
+        return self.data.size(self.split)
+
+    def __getitem__(self, sample: Any) -> Any:
+        if isinstance(sample, slice):
+            return [self[one] for one in range(*sample.indices(len(self)))]
+        if not -len(self) <= sample < len(self):
+            raise IndexError(f"{self.split} has {len(self)} samples")
+        place = sample % len(self)
+        return self.data.name(place, self.split), self._label(place)
+
+    def _label(self, place: int) -> Any:
+        if self.data.regression:
+            return self.data.numbers(place, self.split)
+        names = [self.data.class_names[one] for one in self.data._core.classes(self.split, place)]
+        return names if self.data._core.multi_label else names[0]
+
+    def __repr__(self) -> str:
+        return f"Part({self.data.path!r}, {self.split}: {len(self)} samples)"
+
+
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
@@ -171,7 +222,7 @@ def open(path: str | os.PathLike[str], **options: Any) -> Data:
     `target`: columns of numbers to learn, such as "age" or "x,y": regression.
     Throws DataError with cause and fix where there is nothing to train on.
     """
-    words = _words({name: value for name, value in options.items() if name in _OF_DATA})
+    words = _words(of_data(options))
     return Data(_core.Dataset.open(os.fspath(path), words), os.fspath(path), options)
 
 
@@ -261,7 +312,8 @@ def arrays(
     pixels = [np.asarray(_readable(part[1], "images")) for part in parts]
     for one in pixels:
         if one.ndim not in (3, 4) or one.dtype not in (np.uint8, np.uint16):
-            raise UsageError(f"arrays: images have to be uint8 or uint16 of (N,H,W) or (N,H,W,C), not {one.dtype} of {one.shape}")
+            fix = "; pixels are scaled to [0, 1] in training, so give them as they were" if one.dtype.kind == "f" else ""
+            raise UsageError(f"arrays: images have to be uint8 or uint16 of (N,H,W) or (N,H,W,C), not {one.dtype} of {one.shape}{fix}")
     owners = np.concatenate([np.full(len(one), i) for i, one in enumerate(pixels)])
     starts = np.cumsum([0] + [len(one) for one in pixels])
     size = pixels[0].shape[1:]
@@ -337,7 +389,7 @@ def _from_samples(
     for number, word in zip(numbers, words, strict=True):
         if not 0 <= number < len(names):
             raise UsageError(f"{called}: label {word!r} is none of the {len(names)} classes")
-    given = _words({name: value for name, value in options.items() if name in _OF_DATA})
+    given = _words(of_data(options))
     core = _core.Dataset.from_source(get, numbers, names, splits, list(shape), given, called, [])
     return Data(core, called, options)
 
@@ -360,7 +412,7 @@ def _from_numbers(
     known = list(names) if names is not None else ["target"] if width == 1 else [f"target_{i}" for i in range(width)]
     if len(known) != width:
         raise UsageError(f"{called}: target_names has {len(known)} names for {width} numbers of each image")
-    given = _words({name: value for name, value in options.items() if name in _OF_DATA})
+    given = _words(of_data(options))
     core = _core.Dataset.from_source(get, [0] * len(splits), known, splits, list(shape), given, called, numbers.reshape(-1).tolist())
     return Data(core, called, options)
 

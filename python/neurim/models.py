@@ -114,9 +114,9 @@ class Predictor:
         return Predictor(_core.Classifier.open(os.fspath(path), batch), os.fspath(path))
 
     @staticmethod
-    def of(core: Any, weights: str | os.PathLike[str], batch: int = 16) -> Predictor:
-        """Of a model of Python with the weights that its training has left."""
-        return Predictor(_core.Classifier.of(core, os.fspath(weights), batch), os.fspath(weights))
+    def of(core: Any, weights: str | os.PathLike[str], batch: int = 16, *, present: bool = False) -> Predictor:
+        """Of a model of Python with the weights that its training has left, or with its `present` ones."""
+        return Predictor(_core.Classifier.of(core, os.fspath(weights), batch, present), os.fspath(weights))
 
     @property
     def class_names(self) -> list[str]:

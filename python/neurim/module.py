@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import weakref
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from itertools import chain
 from math import prod
 from typing import Any, NamedTuple, TypeVar, overload
@@ -86,6 +86,7 @@ class Module:
     _buffers: dict[str, Tensor]
     _modules: dict[str, Module]
     _transient: set[str]  # the names of buffers that are not saved
+    _fitted: Any = None  # what is known of the last training
 
     def __new__(cls: type[M], *args: Any, **kwargs: Any) -> M:
         self = super().__new__(cls)
@@ -265,21 +266,45 @@ class Module:
             parameter.requires_grad = requires_grad
         return self
 
-    def fit(self, data: Any, **options: Any) -> Any:
+    def fit(self, data: Any, labels: Any = None, **options: Any) -> Any:
         """Trains on data of images, with the options of `neurim train`: epochs, batch, lr, opt, mixup, …; a Run.
 
-        `data`: a Data or a path. `callbacks` and `verbose` are options too. Ctrl-C ends it after the step, saved, with
-        KeyboardInterrupt.
+        `data`: a Data, a path, or images with `labels` as nm.data.arrays takes them; these may come with
+        `validation_data`, the same as a pair, or `validation_split`. `callbacks` and `verbose` are options too. The
+        weights become the last ones of the training; those of the best epoch are in the run's folder. Ctrl-C ends it
+        after the step, saved, with KeyboardInterrupt.
         """
         from .runs import fit_model
 
-        return fit_model(self, data, options)
+        return fit_model(self, data, labels, options)
 
-    def evaluate(self, data: Any, split: str = "val", **options: Any) -> Any:
-        """The metrics of the present weights on a split of images, which are brought to the input as in training."""
+    def evaluate(self, data: Any, labels: Any = None, *, split: str | None = None, **options: Any) -> Any:
+        """The metrics of the present weights on images, which are brought to the input as in training.
+
+        `data`: as for fit. `split`: by default val, of images with `labels` all of them.
+        """
         from .runs import evaluate_model
 
-        return evaluate_model(self, data, split, options)
+        return evaluate_model(self, data, labels, split, options)
+
+    def predict(self, source: Any, topk: int | None = None) -> Any:
+        """What images show by the present weights, after fit: a path, an array u8 (H,W[,C]), or a list; see nm.load.
+
+        Throws UsageError where the model was not trained, and DataError for an image that cannot be read.
+        """
+        from .runs import predict_model
+
+        return predict_model(self, source, topk)
+
+    def export(self, path: str | os.PathLike[str], *, dynamic: bool = False) -> Any:
+        """Writes the present weights as ONNX, with what is done to images and the classes of the last fit; an Export.
+
+        `dynamic`: of any number of images, for which forward must not use the batch's size in reshapes; else of one.
+        Throws UsageError where the model was not trained.
+        """
+        from .runs import export_model
+
+        return export_model(self, path, dynamic)
 
     def apply(self: M, fn: Callable[[Module], Any]) -> M:
         """Calls fn with each module inside, then with this one."""
@@ -463,16 +488,18 @@ class _Listed(Module):
 class Sequential(_Listed):
     """Modules that are called one after the other, each with what the one before gives.
 
-    Takes them as arguments, or as one dictionary with their names.
+    Takes them as arguments, as one list, or as one dictionary with their names.
     """
 
-    def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
-        """Takes modules, or one dictionary of them."""
+    def __init__(self, *modules: Module | Sequence[Module] | Mapping[str, Module]) -> None:
+        """Takes modules, or one list or dictionary of them."""
         for module in modules:
             if isinstance(module, Module):
                 self.append(module)
-            else:
+            elif isinstance(module, Mapping):
                 self._modules.update(module)
+            else:
+                self.extend(module)
 
     def forward(self, input: Any) -> Any:
         """What the last module gives."""

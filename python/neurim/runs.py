@@ -3,50 +3,46 @@
 from __future__ import annotations
 
 import atexit
+import html
 import json
 import os
 import subprocess
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import _core
 from .callbacks import Callback, EarlyStopping
-from .data import Data, _words
+from .data import Data, _words, arrays, of_data
 from .data import open as open_data
+from .reports import Evaluation, Metrics, Picture, Table
 
 
 atexit.register(_core.end_trainings)  # of other threads, while there still is an interpreter
 
 
-class Metrics(dict[str, float]):
-    """Metrics by name, which are attributes too: `metrics.top1`."""
-
-    def __getattr__(self, name: str) -> float:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"there is no metric '{name}'; known are {', '.join(self)}") from None
-
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{name}</th><td>{value:.4g}</td></tr>" for name, value in self.items() if isinstance(value, (int, float)))
-        return f"<table>{rows}</table>"
-
-
 class Export:
-    """What an export wrote."""
+    """What an export wrote, and how it answers beside its model: `parity.top1_agreement` and others."""
 
     def __init__(self, path: str, parity: dict[str, Any]) -> None:
-        self.path, self.parity = path, parity
+        self.path, self.parity = path, Metrics(parity)
 
     def __fspath__(self) -> str:
         return self.path
 
     def __repr__(self) -> str:
         return f"Export({self.path!r})"
+
+
+class Fitted(NamedTuple):
+    """What a Module remembers of its last training."""
+
+    weights: Path  # with the metadata of classes and of what is done to images
+    class_names: list[str]
+    height: int
+    channels: int
 
 
 class Source(NamedTuple):
@@ -73,22 +69,22 @@ class Run:
     def __getattr__(self, name: str) -> float:
         if name.startswith("_") or name not in self.metrics:
             raise AttributeError(f"Run has no attribute '{name}'")
-        return self.metrics[name]
+        return float(self.metrics[name])
 
-    def evaluate(self, split: str = "val", data: str | os.PathLike[str] | Data | None = None, **options: Any) -> Metrics:
-        """The metrics of the best weights on a split: top1, top5, f1_macro, loss and others.
+    def evaluate(self, split: str = "val", data: str | os.PathLike[str] | Data | None = None, **options: Any) -> Evaluation:
+        """The metrics of the best weights on a split: top1, top5, f1_macro, loss and others, and the report of them.
 
-        `data`: by default those of training. With a path, pages and tables are left in the run's folder, as `neurim val` does.
+        `data`: by default those of training. The report is a folder in that of the run, as `neurim val` writes it.
         """
         if self._source is not None:
             opened = self._source.data if data is None else data if isinstance(data, Data) else open_data(data)
             words = _words({**self._source.options, **options})
             with _kept(self._source.core) as core:
-                core.load(str(self.model), False)
-                return Metrics(_core.evaluate_model(core, opened._core, split, words))
+                return Evaluation(*_core.evaluate_model(core, opened._core, split, words, str(self.model)))
         if data is not None:
             options["data"] = data.path if isinstance(data, Data) else data
-        return Metrics(_summary(command("val", model=self.path, split=split, **options)))
+        summary = _summary(command("val", model=self.path, split=split, **options))
+        return Evaluation({name: value for name, value in summary.items() if isinstance(value, (int, float))}, summary["run"])
 
     def predict(self, source: Any, topk: int | None = None) -> Any:
         """What images show; see Predictor.predict."""
@@ -110,7 +106,7 @@ class Run:
                 raise _core.UsageError("export: a Module of one's own is exported as onnx, with the options output and dynamic alone")
             path = str(options.get("output", self.path / "export" / "best.onnx"))
             with _kept(self._source.core) as core:
-                return Export(_core.export_onnx(core, str(self.model), path, options.get("dynamic", False))[0], {})
+                return Export(_core.export_onnx(core, str(self.model), path, options.get("dynamic", False), False)[0], {})
         summary = _summary(command("export", model=self.path, format=format, **options))
         return Export(str(summary["path"]), {name: value for name, value in summary.items() if name != "path"})
 
@@ -131,16 +127,14 @@ class Run:
         lines = (self.path / "metrics.jsonl").read_text().splitlines()
         return [json.loads(line) for line in lines]
 
-    def results(self) -> Any:
-        """The table of epochs as a frame of pandas."""
-        return import_module("pandas").read_csv(self.path / "results.csv")
+    def results(self) -> Table:
+        """The table of epochs; `results().frame()` is one of pandas."""
+        return Table.read(self.path / "results.csv")
 
     def _repr_html_(self) -> str:
-        import base64
-
         images = [self.path / name for name in ("results.png", "confusion_matrix.png")]
-        shown = "".join(f'<img src="data:image/png;base64,{base64.b64encode(one.read_bytes()).decode()}">' for one in images if one.exists())
-        return f"<p>{self.path}</p>{self.metrics._repr_html_()}{shown}"
+        shown = "".join(Picture(one)._repr_html_() for one in images if one.exists())
+        return f"<p>{html.escape(str(self.path))}</p>{self.metrics._repr_html_()}{shown}"
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items() if name in ("top1", "f1_macro", "loss", "map", "mae", "r2"))
@@ -158,8 +152,10 @@ def core_of(model: Any, data: Data, options: dict[str, Any]) -> Any:
     if size is None and imgsz is None:
         raise _core.UsageError("fit: the images may have any size; give imgsz, to which they are brought")
     height = size[0] if imgsz is None else imgsz if isinstance(imgsz, int) else imgsz[0]
-    channels = options.get("in_chans") or (size[2] if size else 3)
+    return _core_of_module(model, height, options.get("in_chans") or (size[2] if size else 3), data.classes)
 
+
+def _core_of_module(model: Any, height: int, channels: int, classes: int) -> Any:
     def call(x: Any) -> Any:
         modes = [(module, module.training) for module in model.modules()]
         if not _core.training():
@@ -175,7 +171,7 @@ def core_of(model: Any, data: Data, options: dict[str, Any]) -> Any:
     frozen = {id(tensor) for tensor in model.parameters()} - {id(tensor) for tensor in model.parameters(learnt=True)}
     tensors = [(name, tensor, id(tensor) not in frozen) for name, tensor in model.named_parameters()]
     tensors += [(name, tensor, False) for name, tensor in model.named_buffers()]
-    return _core.model_of(type(model).__name__, call, tensors, height, channels, data.classes)
+    return _core.model_of(type(model).__name__, call, tensors, height, channels, classes)
 
 
 @contextmanager
@@ -244,17 +240,27 @@ def _resumed(run: str, source: Source, epochs: int | None, callbacks: Sequence[C
     return _finish(result, callbacks, source)
 
 
-def fit_model(model: Any, data: Data | str | os.PathLike[str], options: dict[str, Any]) -> Run:
-    """Trains a model of create_model, or a Module of one's own, on the data.
+def _data_of(data: Any, labels: Any, validation: Any, options: dict[str, Any]) -> Data:
+    """The data of a call: a Data, a path, or images with labels, as two arrays or a pair of them."""
+    if labels is None and isinstance(data, (tuple, list)):
+        if len(data) != 2:
+            raise _core.UsageError("data: give images and labels, or pairs of an image and a label as nm.data.samples(pairs)")
+        data, labels = data
+    if labels is None:
+        if validation is not None:
+            raise _core.UsageError("validation_data: goes with images and labels in memory; other data have a val split, or val_split=")
+        return data if isinstance(data, Data) else open_data(data, **of_data(options))
+    names = options.pop("class_names", None)
+    return arrays(data, labels, class_names=names, val=validation, **of_data(options))
 
-    Options are those of `neurim train` (epochs, batch, lr, opt, sched, imgsz, mixup, precision, …), and callbacks and verbose.
-    The weights of the model become the last ones of the training; those of the best epoch are in the run's folder.
-    """
+
+def fit_model(model: Any, data: Any, labels: Any, options: dict[str, Any]) -> Run:
+    """Trains a model of create_model, or a Module of one's own, on the data; see Module.fit."""
     options = dict(options)
-    if isinstance(data, (tuple, list)):
-        raise _core.UsageError("fit: give images and labels as nm.data.arrays(images, labels), or pairs as nm.data.samples(pairs)")
     callbacks, verbose = options.pop("callbacks", ()), options.pop("verbose", True)
-    opened = data if isinstance(data, Data) else open_data(data)
+    if "validation_split" in options:
+        options["val_split"] = options.pop("validation_split")
+    opened = _data_of(data, labels, options.pop("validation_data", None), options)
     given = {**opened.options, **_asked(callbacks), **options}
     core = core_of(model, opened, given)
     given.setdefault("model", core.name)
@@ -263,14 +269,46 @@ def fit_model(model: Any, data: Data | str | os.PathLike[str], options: dict[str
         given["data"] = opened.path
     result = _core.train_model(core, opened._core, _words(given), _printer(verbose), _listen(callbacks))
     known = on_disk and core is getattr(model, "_core", None)  # then the folder says all of it
+    model._fitted = Fitted(Path(result["run"], "weights", "last.safetensors"), opened.class_names, core.image_size, core.in_chans)
     return _finish(result, callbacks, None if known else Source(core, opened, given))
 
 
-def evaluate_model(model: Any, data: Data | str | os.PathLike[str], split: str, options: dict[str, Any]) -> Metrics:
-    """The metrics of a model's present weights on a split."""
-    opened = data if isinstance(data, Data) else open_data(data)
+def evaluate_model(model: Any, data: Any, labels: Any, split: str | None, options: dict[str, Any]) -> Metrics:
+    """The metrics of a model's present weights on a split; see Module.evaluate."""
+    if isinstance(labels, str):
+        raise _core.UsageError(f"evaluate: the labels are the text '{labels}'; a split is given by name: split='{labels}'")
+    in_memory = labels is not None or isinstance(data, (tuple, list))
+    if in_memory and split is None:
+        known = {} if model._fitted is None else {"class_names": model._fitted.class_names}
+        options = {"val_split": 0, **known, **options}
+        opened, split = _data_of(data, labels, None, options), "train"
+    else:
+        opened, split = _data_of(data, labels, None, options), split or "val"
     given = {**opened.options, **options}
-    return Metrics(_core.evaluate_model(core_of(model, opened, given), opened._core, split, _words(given)))
+    metrics, _ = _core.evaluate_model(core_of(model, opened, given), opened._core, split, _words(given), None)
+    return Metrics(metrics)
+
+
+def _fitted(model: Any, what: str) -> tuple[Any, Fitted]:
+    """The model as C++ has it, and what is known of its last training."""
+    if model._fitted is None:
+        raise _core.UsageError(f"{what}: the model was not trained here, so its classes and what is done to images are unknown; call fit, or nm.load a run")
+    known: Fitted = model._fitted
+    return getattr(model, "_core", None) or _core_of_module(model, known.height, known.channels, len(known.class_names)), known
+
+
+def predict_model(model: Any, source: Any, topk: int | None) -> Any:
+    """What images show by a model's present weights; see Module.predict."""
+    from .models import Predictor
+
+    core, known = _fitted(model, "predict")
+    return Predictor.of(core, known.weights, present=True).predict(source, topk)
+
+
+def export_model(model: Any, path: str | os.PathLike[str], dynamic: bool) -> Export:
+    """A model's present weights as ONNX; see Module.export."""
+    core, known = _fitted(model, "export")
+    return Export(_core.export_onnx(core, str(known.weights), os.fspath(path), dynamic, True)[0], {})
 
 
 def _neurim() -> str:

@@ -77,6 +77,13 @@ class Tensors(unittest.TestCase):
             b = np.where(rng.random(50) < 0.5, a, a + dtype(1))
             for name in ("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "and", "or", "xor"):
                 np.testing.assert_array_equal(getattr(nm.tensor(a), f"__{name}__")(nm.tensor(b)).numpy(), getattr(a, f"__{name}__")(b), name)
+        for dtype in (np.int64, np.uint64):
+            a = rng.integers(2**61, 2**62 - 1, (3, 4), dtype=dtype) // 4
+            x = nm.tensor(a)
+            for own, wanted in ((x.sum(1), a.sum(1)), (x.max(0), a.max(0)), (x.min(), a.min()), (x.argmax(1), a.argmax(1)), (x.argmin(0), a.argmin(0)), (x.cumsum(1), a.cumsum(1)), (nm.where(x > 2**59, x, 0), np.where(a > 2**59, a, 0)),
+                                (x.masked_fill(x == a[0, 0], 2**60 + 1), np.where(a == a[0, 0], 2**60 + 1, a)), (x.topk(2)[0], -np.sort(-a.astype(np.int64), 1)[:, :2]), (x.abs(), a), (x[[2, 0]], a[[2, 0]]), (nm.maximum(x, x[:1]), np.maximum(a, a[:1]))):
+                np.testing.assert_array_equal(own.numpy(), wanted)
+            np.testing.assert_array_equal(nm.compile(lambda x: nm.where(x > 0, x, 0).sum(0))(x).numpy(), a.sum(0))
         for own, other in ((nm.arange(0, 1, 0.1, dtype="f64"), np.arange(0, 1, 0.1)), (nm.arange(2**60, 2**60 + 3), np.arange(2**60, 2**60 + 3)), (nm.arange(5, 0, -2), [5, 3, 1])):
             np.testing.assert_array_equal(own.numpy(), other)
         self.assertEqual((nm.tensor([large, -5]).clamp(0, large).tolist(), nm.tensor([large]).clamp(max=2**60).tolist()), ([large, 0], [2**60]))
@@ -398,7 +405,7 @@ class Importing(unittest.TestCase):
         import importlib
         import inspect
 
-        for module in ("", ".data", ".nn", ".functional", ".optim", ".losses", ".init", ".ml", ".sklearn", ".models", ".runs", ".callbacks", ".arrays", ".ops", ".transforms", ".autograd"):
+        for module in ("", ".data", ".nn", ".functional", ".optim", ".losses", ".init", ".ml", ".sklearn", ".models", ".runs", ".callbacks", ".reports", ".arrays", ".ops", ".transforms", ".autograd"):
             own = importlib.import_module("neurim" + module)
             self.assertTrue(own.__doc__, own)
             for name in dir(own):

@@ -71,7 +71,12 @@ class Training(unittest.TestCase):
         self.assertEqual(next(iter(data.loader(5)))[1].shape, (5, 1))
         run = Sizes().fit(data, epochs=10, lr=0.03, loss="huber", **self.how)
         self.assertGreater(run.r2, 0.9)
-        self.assertEqual(run.evaluate()["r2"], run.r2)
+        said = run.evaluate()
+        self.assertEqual(said["r2"], run.r2)
+        self.assertEqual([list(one)[0] for one in said.per_target], ["target"])
+        self.assertEqual(set(said.predictions[0]), {"file", "level", "level_predicted"})
+        with self.assertRaisesRegex(nm.UsageError, "confusion_matrix"):
+            said.confusion_matrix
         self.assertAlmostEqual(run.predict(images[0]).value, numbers[0], delta=40)
         answers = run.predict([images[0], images[1]])
         self.assertEqual([list(one) for one in answers], [["level"], ["level"]])
@@ -107,7 +112,7 @@ class Training(unittest.TestCase):
         self.assertEqual([one[0] for one in seen[:-1]], list(range(1, 7)))
         self.assertEqual(seen[-1], run.path)
         self.assertEqual(run.top1, 1)
-        self.assertEqual((run.evaluate("test").top1, net.evaluate(data, "test").top1), (1, 1))
+        self.assertEqual((run.evaluate("test").top1, net.evaluate(data, split="test").top1), (1, 1))
         self.assertEqual([run.predict(images[i], topk=1)[0][0] for i in (0, 1)], ["dark", "bright"])
         self.assertEqual([one.top1 for one in run.predict([images[2], images[3]])], ["dark", "bright"])
         art = run.export("onnx")
@@ -132,10 +137,12 @@ class Training(unittest.TestCase):
         [summary] = [one for one in nm.command("train", data=self.folder / "photos", model="resnet20", name="command", **options) if one["event"] == "summary"]
         command = nm.Run(summary["run"])
         self.assertEqual(weights_of(own), weights_of(command))
-        self.assertEqual(own.evaluate().top1, summary["top1"])
+        said = own.evaluate()
+        self.assertEqual((said.top1, said.confusion_matrix.class_names), (summary["top1"], ["bright", "dark"]))
+        self.assertTrue(Path(said.predictions[0]["file"]).suffix, ".png")
         self.assertEqual(nm.train(data=self.folder / "photos", model="resnet20", name="third", verbose=False, **options).top1, own.top1)
         art = own.export("onnx")
-        self.assertEqual(art.parity["top1_agreement"], 1)
+        self.assertEqual(art.parity.top1_agreement, 1)
         self.assertEqual(nm.load(art.path).predict(self.folder / "photos" / "bright" / "1.png", topk=1)[0][0],
                          own.predict(self.folder / "photos" / "bright" / "1.png")[0][0])
         self.assertEqual(nm.load(own.path).class_names, ["bright", "dark"])
@@ -143,6 +150,68 @@ class Training(unittest.TestCase):
         broken.write_bytes(b"no image")
         with self.assertRaisesRegex(nm.DataError, "broken.png"):
             own.predict(broken, topk=1)
+
+    def test_images_and_labels_as_keras_takes_them(self):
+        images, labels = squares(120)
+        net = nn.Sequential([nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2)])
+        with self.assertRaisesRegex(nm.UsageError, "not trained here"):
+            net.predict(images[0])
+        run = net.fit(images, labels, epochs=6, batch_size=20, lr=0.02, validation_split=0.25, **self.how)
+        self.assertEqual(run.top1, 1)
+        self.assertEqual(run.history[-1]["epoch"], 6)
+        self.assertEqual(net.evaluate(images[:7], labels[:7]).top1, 1)
+        self.assertEqual(net.evaluate((images[:1], labels[:1]))["samples"], 1)
+        other, true = squares(20, seed=1)
+        self.assertEqual([int(one.label) for one in net.predict(list(other))], true.tolist())
+        again = net.fit((images, labels), validation_data=(other, true), epochs=1, lr=0.001, **self.how)
+        self.assertEqual(again.metrics["samples"], 20)
+        art = net.export(self.folder / "own.onnx", dynamic=True)
+        self.assertEqual([int(one.label) for one in nm.load(art.path).predict(list(other))], true.tolist())
+        net[5].weight.assign(-net[5].weight)
+        net[5].bias.assign(-net[5].bias)  # the present weights are those that count
+        self.assertEqual([int(one.label) for one in net.predict(list(other))], (1 - true).tolist())
+        with self.assertRaisesRegex(nm.UsageError, "split='val'"):
+            net.evaluate(nm.data.arrays(images, labels), "val")
+        with self.assertRaisesRegex(nm.UsageError, "val_split="):
+            net.fit(nm.data.arrays(images, labels), validation_data=(images, labels), **self.how)
+
+    def test_splits_of_data(self):
+        images, labels = squares(40)
+        data = nm.data.arrays(images, labels, class_names=["dark", "bright"], val_split=0.25)
+        self.assertEqual([len(one) for one in (data.train, data.val, data.test)], [30, 10, 0])
+        self.assertEqual(sorted(name for _, name in data.val), ["bright"] * 5 + ["dark"] * 5)
+        place, name = data.train[-1]
+        self.assertEqual(name, ["dark", "bright"][labels[int(place.split()[-1])]])
+        self.assertEqual(len(data.train[:3]), 3)
+        with self.assertRaises(IndexError):
+            data.val[10]
+        self.assertEqual(next(iter(data.val.loader(4)))[0].shape, (4, 3, 12, 12))
+
+    def test_evaluations_are_reports(self):
+        images, labels = squares(60)
+        data = nm.data.arrays(images, labels, class_names=["1", "2"], val=(images[:11], labels[:11]))
+        net = Net()
+        run = net.fit(data, epochs=1, lr=1e-5, name="report", **self.how)
+        said = run.evaluate()
+        self.assertEqual(said.path.parts[-3:], ("report", "reports", "val"))
+        self.assertEqual(said.confusion_matrix.class_names, ["1", "2"])
+        counts = np.asarray(said.confusion_matrix)
+        self.assertEqual((counts.sum(), counts.trace() / 11), (11, said.top1))
+        self.assertEqual([one["class"] for one in said.per_class], ["1", "2"])
+        self.assertEqual(sum(one["support"] for one in said.per_class), 11)
+        self.assertEqual([one["label"] for one in said.predictions], [str(label + 1) for label in labels[:11]])
+        wrong = said.mistakes(3)
+        self.assertEqual(len(wrong), min(3, 11 - counts.trace()))
+        self.assertTrue(all(one["label"] != one["predicted"] for one in wrong))
+        self.assertIn("<th>file</th>" if len(wrong) else "none", wrong._repr_html_())
+        self.assertTrue(said.page.exists())
+        self.assertIn("data:image/png;base64", said._repr_html_())
+        self.assertIn("roc", said.pictures)
+        self.assertTrue(said.confusion_matrix.plot(normalized=True).path.exists())
+        with self.assertRaisesRegex(nm.UsageError, "per_target"):
+            said.per_target
+        again = run.evaluate()
+        self.assertEqual((again.top1, again.path.name), (said.top1, "val2"))
 
     def test_models_by_name_are_modules(self):
         model = nm.create_model("resnet20", num_classes=2)
@@ -248,7 +317,7 @@ class Training(unittest.TestCase):
         data = nm.data.arrays(images, labels)
         for call, words in ((lambda: nm.create_model("resnet19"), "did you mean 'resnet18'"), (lambda: nm.data.open("/nowhere"), "no such folder"),
                             (lambda: Net().fit(data, epoch=1, **self.how), "epochs"), (lambda: nm.data.arrays(images, labels, val_spilt=0.5), "val_split"),
-                            (lambda: Net().fit((images, labels), **self.how), "nm.data.arrays"),
+                            (lambda: Net().fit((images, labels, labels), **self.how), "nm.data.samples"), (lambda: Net().fit((images / 255.0, labels), **self.how), "give them as they were"),
                             (lambda: Net().fit(nm.data.samples([(None, 0), (None, 1)] * 9, imgsz=12), **self.how), "no array"),
                             (lambda: Net().fit(nm.data.samples([(np.zeros((0, 4, 3), np.uint8), i % 2) for i in range(18)], imgsz=12), **self.how), "0 rows"), (lambda: nm.load("/nowhere.onnx"), "nowhere"),
                             (lambda: nm.data.arrays(images, labels[:5]), "20 images and 5 labels"), (lambda: nm.data.arrays(images / 255.0, labels), "uint8"),

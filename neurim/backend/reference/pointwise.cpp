@@ -1,4 +1,4 @@
-// Pointwise ops: their formulas (ops/common/formulas.h), evaluated in double.
+// Pointwise ops: their formulas (ops/common/formulas.h), evaluated in double, or in long double of 64-bit integers.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,11 +14,11 @@ namespace neurim::reference {
 namespace {
 
 constexpr std::size_t kMostInputs = 3;
-using Numbers = FormulaNumbers<double>;
 
 /// The elementary functions of the formulas.
-struct Doubles {
-  using T = double;
+template <class Number>
+struct Elementary {
+  using T = Number;
   static T abs(T x) { return std::abs(x); }
   static T exp(T x) { return std::exp(x); }
   static T expm1(T x) { return std::expm1(x); }
@@ -33,53 +33,64 @@ struct Doubles {
   static T sigmoid_inverse(T x) { return 1 + std::exp(-x); }
   static T sigmoid(T x) { return 1 / sigmoid_inverse(x); }
   static T clamp(T x, T low, T high) { return x < low ? low : x > high ? high : x; }
-  static T gelu(T x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }
+  static T gelu(T x) { return T(0.5) * x * std::erfc(-x / std::numbers::sqrt2_v<T>); }
   static T gelu_slope(T x) {
-    constexpr T kDensity = std::numbers::inv_sqrtpi / std::numbers::sqrt2;  // of the normal distribution, at 0
-    return 0.5 * std::erfc(-x / std::numbers::sqrt2) + x * std::exp(-0.5 * x * x) * kDensity;
+    constexpr T kDensity = std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;  // of the normal distribution, at 0
+    return T(0.5) * std::erfc(-x / std::numbers::sqrt2_v<T>) + x * std::exp(T(-0.5) * x * x) * kDensity;
   }
 };
 
 /// The value of an output element from the elements of the inputs in its place.
-using Scalar = double (*)(const double* x, Numbers numbers);
+template <class T>
+using Scalar = T (*)(const T* x, FormulaNumbers<T> numbers);
 
-template <class F>
-double evaluate(const double* x, Numbers numbers) {
+template <class F, class T>
+T evaluate(const T* x, FormulaNumbers<T> numbers) {
   constexpr F f{};
-  if constexpr (requires { f(0.); })
+  constexpr T zero{};
+  if constexpr (requires { f(zero); })
     return f(x[0]);
-  else if constexpr (requires { f(0., numbers); })
+  else if constexpr (requires { f(zero, numbers); })
     return f(x[0], numbers);
-  else if constexpr (requires { f(0., 0.); })
+  else if constexpr (requires { f(zero, zero); })
     return f(x[0], x[1]);
-  else if constexpr (requires { f(0., 0., numbers); })
+  else if constexpr (requires { f(zero, zero, numbers); })
     return f(x[0], x[1], numbers);
   else
     return f(x[0], x[1], x[2]);
 }
 
 /// By the names of the formulas.
-const std::map<std::string, Scalar, std::less<>>& functions() {
+template <class T>
+const std::map<std::string, Scalar<T>, std::less<>>& functions() {
   static const auto* all = [] {
-    auto* made = new std::map<std::string, Scalar, std::less<>>;
-    each_formula<Doubles>([&]<class F>(const char* name, F) { made->emplace(name, evaluate<F>); });
+    auto* made = new std::map<std::string, Scalar<T>, std::less<>>;
+    each_formula<Elementary<T>>([&]<class F>(const char* name, F) { made->emplace(name, evaluate<F, T>); });
     return made;
   }();
   return *all;
 }
 
-void pointwise(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
+template <class T>
+void pointwise_in(const Op& op, std::span<const View> in, const View& out) {
   const Formula formula = op.formula();
-  const Scalar function = functions().find(formula_name(op))->second;
-  const Numbers numbers{formula.a, formula.b};
-  const Shape& shape = out[0].shape();
+  const Scalar<T> function = functions<T>().find(formula_name(op))->second;
+  const FormulaNumbers<T> numbers{static_cast<T>(formula.a), static_cast<T>(formula.b)};
+  const Shape& shape = out.shape();
   std::array<BroadcastIndex, kMostInputs> place;
   for (std::size_t k = 0; k < in.size(); ++k) place[k] = {in[k].shape(), shape};
-  std::array<double, kMostInputs> x{};
-  for (std::int64_t i = 0, n = out[0].numel(); i < n; ++i) {
-    for (std::size_t k = 0; k < in.size(); ++k) x[k] = in[k][in[k].shape() == shape ? i : place[k](i)];
-    out[0].set(i, function(x.data(), numbers));
+  std::array<T, kMostInputs> x{};
+  for (std::int64_t i = 0, n = out.numel(); i < n; ++i) {
+    for (std::size_t k = 0; k < in.size(); ++k) x[k] = in[k].load<T>(in[k].shape() == shape ? i : place[k](i));
+    out.store(i, function(x.data(), numbers));
   }
+}
+
+void pointwise(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
+  if (wider_than_double(in, out))
+    pointwise_in<long double>(op, in, out[0]);
+  else
+    pointwise_in<double>(op, in, out[0]);
 }
 
 }  // namespace
@@ -89,7 +100,7 @@ void pointwise(const Op& op, std::span<const View> in, std::span<const View> out
 namespace neurim {
 
 void reference_pointwise() {
-  for (const auto& [name, function] : reference::functions())
+  for (const auto& [name, function] : reference::functions<double>())
     if (name.find(' ') == std::string::npos) reference::define_reference(name, reference::pointwise);
 }
 

@@ -12,24 +12,39 @@ namespace neurim::reference {
 namespace {
 
 /// Folds every element of x into the total of its place in the output, in row-major order.
-template <class Fold>
-std::vector<double> totals(const Op& op, const View& x, const View& y, double start, Fold fold) {
-  std::vector<double> total(static_cast<std::size_t>(y.numel()), start);
+template <class T, class Fold>
+std::vector<T> totals(const Op& op, const View& x, const View& y, T start, Fold fold) {
+  std::vector<T> total(static_cast<std::size_t>(y.numel()), start);
   const BroadcastIndex place(static_cast<const ReduceOp&>(op).kept(x.shape()), x.shape());
   for (std::int64_t i = 0, n = x.numel(); i < n; ++i) {
-    double& t = total[place(i)];
-    t = fold(t, x[i]);
+    T& t = total[static_cast<std::size_t>(place(i))];
+    t = fold(t, x.load<T>(i));
   }
   return total;
 }
 
+/// The totals as the output.
+template <class T, class Fold>
+void reduce_in(const Op& op, const View& x, const View& y, double start, Fold fold) {
+  const std::vector<T> all = totals<T>(op, x, y, static_cast<T>(start), fold);
+  for (std::size_t i = 0; i < all.size(); ++i) y.store(static_cast<std::int64_t>(i), all[i]);
+}
+
+template <class Fold>
+void reduce(const Op& op, std::span<const View> in, std::span<const View> out, double start, Fold fold) {
+  if (wider_than_double(in, out))
+    reduce_in<long double>(op, in[0], out[0], start, fold);
+  else
+    reduce_in<double>(op, in[0], out[0], start, fold);
+}
+
 void sum(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
-  out[0].set(totals(op, in[0], out[0], 0, std::plus()));
+  reduce(op, in, out, 0, std::plus());
 }
 
 void mean(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
   const double count = static_cast<double>(in[0].numel()) / static_cast<double>(out[0].numel());
-  std::vector<double> means = totals(op, in[0], out[0], 0, std::plus());
+  std::vector<double> means = totals(op, in[0], out[0], 0., std::plus());
   for (double& each : means) each /= count;
   out[0].set(means);
 }
@@ -37,26 +52,34 @@ void mean(const Op& op, std::span<const View> in, std::span<const View> out, std
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void reduce_max(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
-  out[0].set(totals(op, in[0], out[0], -kInfinity, [](double t, double x) { return x > t || std::isnan(x) ? x : t; }));
+  reduce(op, in, out, -kInfinity, [](auto t, auto x) { return x > t || std::isnan(x) ? x : t; });
 }
 
 void reduce_min(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
-  out[0].set(totals(op, in[0], out[0], kInfinity, [](double t, double x) { return x < t || std::isnan(x) ? x : t; }));
+  reduce(op, in, out, kInfinity, [](auto t, auto x) { return x < t || std::isnan(x) ? x : t; });
 }
 
-void argmax(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
-  const Shape& shape = in[0].shape();
+template <class T>
+void argmax_in(const Op& op, const View& in, const View& out) {
+  const Shape& shape = in.shape();
   const int axis = normal_axis(static_cast<const Argmax&>(op).axis, shape.rank(), op.name());
   const std::int64_t size = shape[axis], inner = strides(shape)[axis];
-  for (std::int64_t i = 0, n = out[0].numel(); i < n; ++i) {
+  for (std::int64_t i = 0, n = out.numel(); i < n; ++i) {
     const std::int64_t first = i / inner * size * inner + i % inner;
     std::int64_t best = 0;
     for (std::int64_t k = 1; k < size; ++k) {
-      const double x = in[0][first + k * inner], most = in[0][first + best * inner];
+      const T x = in.load<T>(first + k * inner), most = in.load<T>(first + best * inner);
       if (x > most || (std::isnan(x) && !std::isnan(most))) best = k;
     }
-    out[0].set(i, static_cast<double>(best));
+    out.set(i, static_cast<double>(best));
   }
+}
+
+void argmax(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
+  if (wider_than_double(in, {}))
+    argmax_in<long double>(op, in[0], out[0]);
+  else
+    argmax_in<double>(op, in[0], out[0]);
 }
 
 }  // namespace

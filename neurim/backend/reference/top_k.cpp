@@ -13,7 +13,8 @@ namespace {
 
 using reference::View;
 
-void top_k_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
+template <class T>
+void top_k_in(const Op& op, std::span<const View> in, std::span<const View> out) {
   const TopKOptions& options = static_cast<const TopK&>(op).options;
   const Shape& shape = in[0].shape();
   const int axis = normal_axis(options.axis, shape.rank(), "top_k");
@@ -23,11 +24,11 @@ void top_k_body(const Op& op, std::span<const View> in, std::span<const View> ou
   const std::int64_t outer = size == 0 ? 0 : in[0].numel() / (size * inner);
   const std::size_t bytes = static_cast<std::size_t>(bits(in[0].type.dtype)) / 8;
   std::vector<std::int64_t> order(static_cast<std::size_t>(size));
-  std::vector<double> row(static_cast<std::size_t>(size));
+  std::vector<T> row(static_cast<std::size_t>(size));
   for (std::int64_t i = 0; i < outer; ++i)
     for (std::int64_t k = 0; k < inner; ++k) {
       const std::int64_t first = i * size * inner + k;
-      for (std::int64_t j = 0; j < size; ++j) row[j] = in[0][first + j * inner];
+      for (std::int64_t j = 0; j < size; ++j) row[j] = in[0].load<T>(first + j * inner);
       std::iota(order.begin(), order.end(), 0);
       const auto before = [&](std::int64_t a, std::int64_t b) {  // NaN is larger than all others
         const bool nan_a = std::isnan(row[a]), nan_b = std::isnan(row[b]);
@@ -43,6 +44,13 @@ void top_k_body(const Op& op, std::span<const View> in, std::span<const View> ou
         static_cast<std::int64_t*>(out[1].data)[to] = order[j];
       }
     }
+}
+
+void top_k_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
+  if (reference::wider_than_double(in.first(1), {}))
+    top_k_in<long double>(op, in, out);
+  else
+    top_k_in<double>(op, in, out);
 }
 
 }  // namespace

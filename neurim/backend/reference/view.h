@@ -1,4 +1,5 @@
-// How reference kernels see data: any dtype, read and written as double. One body serves every dtype.
+// How reference kernels see data: any dtype, read and written as double, or as long double where integers of 64 bits
+// have to be exact. One body serves every dtype.
 #pragma once
 #include <span>
 #include <string_view>
@@ -19,10 +20,18 @@ struct View {
   /// The same as a whole number, exact for i64; others are truncated towards zero, out of range its end, and NaN is 0.
   std::int64_t integer(std::int64_t i) const;
   void set(std::int64_t i, double value) const;
+  /// A load as `T`, double or long double, which has the 64 bits of every integer on x86.
+  template <class T>
+  T load(std::int64_t i) const;
+  void store(std::int64_t i, double value) const { set(i, value); }
+  void store(std::int64_t i, long double value) const;  ///< the same, exact for all integers
   /// All of them at once: several times as fast where each is read often.
   std::vector<double> values() const;
   void set(std::span<const double> values) const;
 };
+
+/// Whether some of the numbers are integers that double would round.
+bool wider_than_double(std::span<const View> in, std::span<const View> out);
 
 /// A reference kernel: plain loops that accumulate in double. `status` takes bits of Status.
 using Body = void (*)(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t& status);

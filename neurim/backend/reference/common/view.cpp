@@ -1,5 +1,6 @@
 #include "neurim/backend/reference/view.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -11,17 +12,18 @@
 
 namespace neurim::reference {
 
-double View::operator[](std::int64_t i) const {
+template <class T>
+T View::load(std::int64_t i) const {
   switch (type.dtype) {
     case DType::f64: return static_cast<const double*>(data)[i];
     case DType::f32: return static_cast<const float*>(data)[i];
     case DType::f16: return from_f16(static_cast<const std::uint16_t*>(data)[i]);
     case DType::bf16: return from_bf16(static_cast<const std::uint16_t*>(data)[i]);
-    case DType::i64: return static_cast<double>(static_cast<const std::int64_t*>(data)[i]);
+    case DType::i64: return static_cast<T>(static_cast<const std::int64_t*>(data)[i]);
     case DType::i32: return static_cast<const std::int32_t*>(data)[i];
     case DType::i16: return static_cast<const std::int16_t*>(data)[i];
     case DType::i8: return static_cast<const std::int8_t*>(data)[i];
-    case DType::u64: return static_cast<double>(static_cast<const std::uint64_t*>(data)[i]);
+    case DType::u64: return static_cast<T>(static_cast<const std::uint64_t*>(data)[i]);
     case DType::u32: return static_cast<const std::uint32_t*>(data)[i];
     case DType::u16: return static_cast<const std::uint16_t*>(data)[i];
     case DType::u8: return static_cast<const std::uint8_t*>(data)[i];
@@ -30,17 +32,25 @@ double View::operator[](std::int64_t i) const {
   return 0;
 }
 
-template <class T>
-static T saturate(double value) {
+template double View::load(std::int64_t i) const;
+template long double View::load(std::int64_t i) const;
+
+double View::operator[](std::int64_t i) const { return load<double>(i); }
+
+namespace {
+
+template <class T, class Number>
+T saturate(Number value) {
   if (std::isnan(value)) return 0;
-  if (value <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
-  if (value >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+  if (value <= static_cast<Number>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
+  if (value >= static_cast<Number>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
   return static_cast<T>(value);
 }
 
-void View::set(std::int64_t i, double value) const {
-  switch (type.dtype) {
-    case DType::f64: static_cast<double*>(data)[i] = value; break;
+template <class Number>
+void stored(DType dtype, void* data, std::int64_t i, Number value) {
+  switch (dtype) {
+    case DType::f64: static_cast<double*>(data)[i] = static_cast<double>(value); break;
     case DType::f32: static_cast<float*>(data)[i] = static_cast<float>(value); break;
     case DType::f16: static_cast<std::uint16_t*>(data)[i] = to_f16(static_cast<float>(value)); break;
     case DType::bf16: static_cast<std::uint16_t*>(data)[i] = to_bf16(static_cast<float>(value)); break;
@@ -54,6 +64,16 @@ void View::set(std::int64_t i, double value) const {
     case DType::u8: static_cast<std::uint8_t*>(data)[i] = saturate<std::uint8_t>(value); break;
     case DType::boolean: static_cast<std::uint8_t*>(data)[i] = value != 0; break;
   }
+}
+
+}  // namespace
+
+void View::set(std::int64_t i, double value) const { stored(type.dtype, data, i, value); }
+void View::store(std::int64_t i, long double value) const { stored(type.dtype, data, i, value); }
+
+bool wider_than_double(std::span<const View> in, std::span<const View> out) {
+  const auto wide = [](const View& view) { return view.type.dtype == DType::i64 || view.type.dtype == DType::u64; };
+  return std::any_of(in.begin(), in.end(), wide) || std::any_of(out.begin(), out.end(), wide);
 }
 
 std::int64_t View::integer(std::int64_t i) const {
