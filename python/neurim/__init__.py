@@ -124,7 +124,7 @@ def __getattr__(name: str) -> object:
     if name in _LAZY:
         return getattr(import_module(f".{_LAZY[name]}", __name__), name)
     functional = import_module(".functional", __name__)
-    if not name.startswith("_") and hasattr(functional, name):
+    if name in functional.__all__:
         return getattr(functional, name)
     raise AttributeError(f"module 'neurim' has no attribute '{name}'")
 
