@@ -221,7 +221,7 @@ nb::tuple column(const ArrowSchema& schema, const std::vector<Rows>& parts) {
     sizes[0] += rows.count;
   }
   sizes.insert(sizes.end(), content.sizes.begin(), content.sizes.end());
-  const Type type{*content.dtype, shape_of(sizes)};
+  const Type type{*content.dtype, shape_of({sizes.begin(), sizes.end()})};
   if (chunks.size() != 1 || type.dtype == DType::boolean || bytes(type) == 0)
     return nb::make_tuple(name, joined(type, chunks), nb::str(""));
   const auto* const data = static_cast<const std::uint8_t*>(chunks[0].buffer) +

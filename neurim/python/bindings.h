@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "neurim/neurim.h"
+#include "neurim/python/sizes.h"
 
 namespace neurim::python {
 
@@ -19,7 +20,7 @@ namespace nb = nanobind;
 std::shared_ptr<nb::object> held(nb::object object);
 
 DType dtype_of(std::string_view name);  ///< of "f32", "float32", …; throws Error(usage) with the known ones
-Shape shape_of(const std::vector<std::int64_t>& sizes);
+Shape shape_of(const std::vector<Dim>& sizes);         ///< throws Error(usage) where one is negative
 
 /// A tensor in memory of others where that is aligned, else with a copy. The owner lives as long as the tensor needs
 /// the memory. Read-only memory is never written: a tensor that is changed gets a copy first.
@@ -29,6 +30,7 @@ Tensor on_host(const Tensor& tensor);
 
 // Each adds its functions and classes to the module.
 void bind_errors(nb::module_& module);
+void bind_sizes(nb::module_& module);
 void bind_tensors(nb::module_& module);
 void bind_arrow(nb::module_& module);
 void bind_ops(nb::module_& module);

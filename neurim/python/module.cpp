@@ -7,6 +7,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);  // plans and modules may refer to each other until the process ends
   bind_errors(module);
   neurim::initialize();
+  bind_sizes(module);
   bind_tensors(module);
   bind_arrow(module);
   bind_ops(module);

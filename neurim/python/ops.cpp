@@ -22,6 +22,10 @@ class FromPython final : public Fields {
   FromPython& operator()(std::string_view name, std::vector<double>& value) override {
     return set(name, value, "a list of numbers");
   }
+  FromPython& operator()(std::string_view name, Dim& value) override { return set(name, value, "an integer"); }
+  FromPython& operator()(std::string_view name, std::vector<Dim>& value) override {
+    return set(name, value, "a list of integers");
+  }
   FromPython& operator()(std::string_view name, DType& value) override {
     std::string word{neurim::name(value)};
     set(name, word, "the name of a dtype");
@@ -64,6 +68,8 @@ class ToPython final : public Fields {
   ToPython& operator()(std::string_view name, std::string& value) override { return put(name, value); }
   ToPython& operator()(std::string_view name, std::vector<std::int64_t>& value) override { return put(name, value); }
   ToPython& operator()(std::string_view name, std::vector<double>& value) override { return put(name, value); }
+  ToPython& operator()(std::string_view name, Dim& value) override { return put(name, value); }
+  ToPython& operator()(std::string_view name, std::vector<Dim>& value) override { return put(name, value); }
   ToPython& operator()(std::string_view name, DType& value) override {
     return put(name, std::string(neurim::name(value)));
   }

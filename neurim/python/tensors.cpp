@@ -33,7 +33,7 @@ DType dtype_of(const nb::dlpack::dtype& other) {
 }
 
 Type type_of(const Array& array) {
-  std::vector<std::int64_t> sizes;
+  std::vector<Dim> sizes;
   for (std::size_t i = 0; i < array.ndim(); ++i) sizes.push_back(static_cast<std::int64_t>(array.shape(i)));
   return {dtype_of(array.dtype()), shape_of(sizes)};
 }
@@ -90,10 +90,10 @@ Tensor on_host(const Tensor& tensor) {
   return plain(tensor.to(Device{}));
 }
 
-Shape shape_of(const std::vector<std::int64_t>& sizes) {
-  for (const std::int64_t size : sizes) require(size >= 0, "shape: a size is ", size, "; it is 0 or more");
+Shape shape_of(const std::vector<Dim>& sizes) {
+  for (const Dim size : sizes) require(size >= 0, "shape: a size is ", size, "; it is 0 or more");
   require(sizes.size() <= Shape::kMaxRank, "shape: there are ", sizes.size(), " axes; at most ", Shape::kMaxRank);
-  return Shape(std::span<const std::int64_t>(sizes));
+  return Shape(std::span<const Dim>(sizes));
 }
 
 void bind_tensors(nb::module_& module) {
@@ -108,12 +108,7 @@ void bind_tensors(nb::module_& module) {
       .def_prop_ro("shape",
                    [](const Tensor& t) {
                      nb::list sizes;
-                     for (const Dim& size : t.shape()) {
-                       if (size.symbolic())
-                         sizes.append(text(size));
-                       else
-                         sizes.append(std::int64_t{size});
-                     }
+                     for (const Dim& size : t.shape()) sizes.append(nb::cast(size));
                      return nb::tuple(sizes);
                    })
       .def_prop_ro("dtype", [](const Tensor& t) { return std::string(name(t.dtype())); })
@@ -152,8 +147,11 @@ void bind_tensors(nb::module_& module) {
                      : Tensor::from(type, array.data());
       },
       nb::arg("array"), nb::arg("share"), nb::arg("read_only") = false);
-  module.def("full", [](const std::vector<std::int64_t>& shape, double value, const std::string& dtype) {
-    return Tensor::full({dtype_of(dtype), shape_of(shape)}, value);
+  module.def("full", [](const std::vector<Dim>& sizes, double value, const std::string& dtype) {
+    const Shape shape = shape_of(sizes);
+    if (std::any_of(sizes.begin(), sizes.end(), [](Dim size) { return size.symbolic(); }))
+      return broadcast_to(Tensor::full({dtype_of(dtype), {}}, value), shape);
+    return Tensor::full({dtype_of(dtype), shape}, value);
   });
   module.def("dtype_named", [](const std::string& name) { return std::string(neurim::name(dtype_of(name))); });
   module.def("is_floating", [](const std::string& name) { return is_floating(dtype_of(name)); });

@@ -296,11 +296,12 @@ class Module:
 
         return predict_model(self, source, topk)
 
-    def export(self, path: str | os.PathLike[str], *, dynamic: bool = False) -> Any:
+    def export(self, path: str | os.PathLike[str], *, dynamic: bool = True) -> Any:
         """Writes the present weights as ONNX, with what is done to images and the classes of the last fit; an Export.
 
-        `dynamic`: of any number of images, for which forward must not use the batch's size in reshapes; else of one.
-        Throws UsageError where the model was not trained.
+        `dynamic`: of any number of images, else of one. In a trace for any number x.shape[0] is no int, but can be
+        multiplied, divided and given to reshape, zeros and expand. Throws UsageError where forward needs it as a number,
+        and where the model was not trained.
         """
         from .runs import export_model
 

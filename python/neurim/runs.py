@@ -98,15 +98,14 @@ class Run:
     def export(self, format: str = "onnx", **options: Any) -> Export:
         """Writes the model as onnx, neurim, openvino, engine, triton, pt or timm; options as of `neurim export`.
 
-        A Module of one's own is written as onnx, of one image at a time; with `dynamic=True` of any number of them, for which
-        it must not use the batch's size in reshapes.
+        A Module of one's own is written as onnx, of any number of images; with `dynamic=False` of one.
         """
         if self._source is not None:
             if format != "onnx" or options.keys() - {"output", "dynamic"}:
                 raise _core.UsageError("export: a Module of one's own is exported as onnx, with the options output and dynamic alone")
             path = str(options.get("output", self.path / "export" / "best.onnx"))
             with _kept(self._source.core) as core:
-                return Export(_core.export_onnx(core, str(self.model), path, options.get("dynamic", False), False)[0], {})
+                return _exported(core, self.model, path, options.get("dynamic", True), False)
         summary = _summary(command("export", model=self.path, format=format, **options))
         return Export(str(summary["path"]), {name: value for name, value in summary.items() if name != "path"})
 
@@ -308,7 +307,16 @@ def predict_model(model: Any, source: Any, topk: int | None) -> Any:
 def export_model(model: Any, path: str | os.PathLike[str], dynamic: bool) -> Export:
     """A model's present weights as ONNX; see Module.export."""
     core, known = _fitted(model, "export")
-    return Export(_core.export_onnx(core, str(known.weights), os.fspath(path), dynamic, True)[0], {})
+    return _exported(core, known.weights, os.fspath(path), dynamic, True)
+
+
+def _exported(core: Any, weights: Path, path: str, dynamic: bool, present: bool) -> Export:
+    try:
+        return Export(_core.export_onnx(core, str(weights), path, dynamic, present)[0], {})
+    except _core.UsageError as error:
+        if not dynamic:
+            raise
+        raise _core.UsageError(f"export: for any number of images: {error}; dynamic=False exports the model for one") from None
 
 
 def _neurim() -> str:

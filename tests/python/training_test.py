@@ -165,7 +165,7 @@ class Training(unittest.TestCase):
         self.assertEqual([int(one.label) for one in net.predict(list(other))], true.tolist())
         again = net.fit((images, labels), validation_data=(other, true), epochs=1, lr=0.001, **self.how)
         self.assertEqual(again.metrics["samples"], 20)
-        art = net.export(self.folder / "own.onnx", dynamic=True)
+        art = net.export(self.folder / "own.onnx")
         self.assertEqual([int(one.label) for one in nm.load(art.path).predict(list(other))], true.tolist())
         net[5].weight.assign(-net[5].weight)
         net[5].bias.assign(-net[5].bias)  # the present weights are those that count
@@ -257,7 +257,39 @@ class Training(unittest.TestCase):
         for one, other in zip(own, loaded.predict(list(images[:3])), strict=True):
             self.assertEqual(one.label, other.label)
             self.assertAlmostEqual(one[0][1], other[0][1], 5)
-        self.assertEqual(nm.load(Net().fit(data, epochs=1, batch=20, **self.how).export("onnx", dynamic=True).path).predict(images[0]).unreadable, "")
+        self.assertEqual(nm.load(Net().fit(data, epochs=1, batch=20, **self.how).export("onnx", dynamic=False).path).predict(images[0]).unreadable, "")
+
+    def test_networks_are_exported_for_any_number_of_images(self):
+        images, labels = squares(60)
+        data = nm.data.arrays(images, labels)
+
+        class Rows(nn.Module):
+            """Attention and recurrence over the rows of an image, with the batch's size in every way."""
+
+            def __init__(self):
+                super().__init__()
+                self.embed, self.first = nn.Linear(36, 8), nm.Parameter(nm.zeros(1, 1, 8))
+                self.attend, self.gru, self.fc = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.GRU(8, 8, batch_first=True), nn.Linear(8, 2)
+
+            def forward(self, x):
+                n, c, h, w = x.shape
+                rows = self.embed(x.permute(0, 2, 1, 3).reshape(n, h, c * w)) + nm.zeros(n, h, 8)
+                rows = nm.cat([self.first.expand(n, -1, -1), rows], 1)
+                halves = self.attend(rows).view(x.size(0) * 2 // 2, -1, 2, 4)
+                return self.fc(self.gru(halves.reshape(n, (h + 1), 8))[0][:, -1])
+
+        class Steps(Net):
+            def forward(self, x):
+                return super().forward(nm.cat([x[i : i + 1] for i in range(x.shape[0])]))
+
+        run = Rows().fit(data, epochs=1, batch=20, **self.how)
+        own, other = run.predict(list(images[:5])), nm.load(run.export("onnx").path).predict(list(images[:5]))
+        for a, b in zip(own, other, strict=True):
+            self.assertAlmostEqual(dict(a)["0"], dict(b)["0"], 5)
+        run = Steps().fit(data, epochs=1, batch=20, **self.how)
+        with self.assertRaisesRegex(nm.UsageError, "batch is not known.*dynamic=False"):
+            run.export("onnx")
+        self.assertEqual(nm.load(run.export("onnx", dynamic=False).path).predict(images[0]).unreadable, "")
 
     def test_data_sets_of_python_and_loaders(self):
         images, labels = squares(40)

@@ -17,7 +17,7 @@ _OF_BOOLS = {
     "add": "logical_or", "maximum": "logical_or", "or": "logical_or", "mul": "logical_and", "minimum": "logical_and", "and": "logical_and",
     "xor": "not_equal",
 }  # fmt: skip
-# Functions of the op "integer", which is exact in all bits; other kernels compute whole numbers in f64.
+# Functions of the op "integer", which wraps around where a result has more bits than the dtype, as NumPy does.
 _OF_INTEGERS = {"add": "add", "sub": "subtract", "mul": "multiply", "maximum": "maximum", "minimum": "minimum", "and": "and", "or": "or", "xor": "xor"}
 
 
@@ -85,16 +85,7 @@ def _binary(name: str) -> Callable[[Tensor, Any], Tensor]:
 
 def _comparison(name: str) -> Callable[[Tensor, Any], Tensor]:
     def op(a: Tensor, b: Any) -> Tensor:
-        left, right = _pair(a, b)
-        if left.dtype not in ("i64", "u64"):
-            return _one(name, left, right)
-        # Kernels compare in f64, which does not hold all of these numbers: look at differences instead, which may wrap.
-        if name in ("equal", "not_equal"):
-            difference = _integer("subtract", left, right)
-        else:
-            low, high = (left, right) if name in ("less", "greater_equal") else (right, left)
-            difference = _integer("subtract", _integer("maximum", low, high), low)
-        return _one("equal" if name in ("equal", "less_equal", "greater_equal") else "not_equal", difference, _like(0, difference))
+        return _one(name, *_pair(a, b))
 
     op.__name__ = name
     op.__doc__ = f"The op {name}, element by element: bool; shapes broadcast by NumPy's rule."

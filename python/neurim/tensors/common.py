@@ -48,7 +48,7 @@ def _dtype(dtype: Any) -> str:
 
 def _shape(shape: tuple[Any, ...]) -> tuple[builtins.int, ...]:
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-    return tuple(builtins.int(size) for size in sizes)
+    return tuple(size if isinstance(size, _core.Size) else builtins.int(size) for size in sizes)
 
 
 def _axes(dim: Axes) -> list[builtins.int]:

@@ -127,7 +127,9 @@ def _getitem(x: Tensor, key: Any) -> Tensor:
             shape.append(1)
             continue
         size = x.shape[axis]
-        if isinstance(one, slice):
+        if isinstance(one, slice) and one == slice(None):
+            shape.append(size)
+        elif isinstance(one, slice):
             start, end, step = one.indices(size)
             if (start, end, step) != (0, size, 1):
                 cuts.append((start, -size - 1 if step < 0 and end < 0 else end, axis, step))

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .. import _core
 from .._core import Tensor, UsageError
 from .common import Axes, _axes, _axis, _one, _shape, call
 from .making import cat
@@ -15,6 +16,8 @@ from .making import cat
 def _reshape(x: Tensor, *shape: Any) -> Tensor:
     """The same elements in another shape; one size may be -1, which follows from the others."""
     sizes = list(_shape(shape))
+    if any(isinstance(size, _core.Size) for size in (*sizes, *x.shape)):
+        return _one("reshape", x, shape=sizes)
     total = math.prod(x.shape)
     if -1 in sizes:
         known = math.prod(size for size in sizes if size != -1)
