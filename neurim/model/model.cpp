@@ -20,8 +20,7 @@ Tensor row_of(const std::vector<double>& values, Device device) {
 Tensor Model::operator()(const Tensor& x) const {
   if (!training()) {
     const Tensor y = net(x);
-    if (!targets.empty() && !gives_units)
-      return y * row_of(targets.std, y.device()) + row_of(targets.mean, y.device());
+    if (!targets.empty() && !gives_units) return y * row_of(targets.std, y.device()) + row_of(targets.mean, y.device());
     return temperature == 1 ? y : y * (1 / temperature);
   }
   named_parameters(*this);  // all of its parts have names now

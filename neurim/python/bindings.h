@@ -19,8 +19,8 @@ namespace nb = nanobind;
 /// An object of Python that C++ holds: it is let go with the interpreter's lock, in whatever thread that is.
 std::shared_ptr<nb::object> held(nb::object object);
 
-DType dtype_of(std::string_view name);  ///< of "f32", "float32", …; throws Error(usage) with the known ones
-Shape shape_of(const std::vector<Dim>& sizes);         ///< throws Error(usage) where one is negative
+DType dtype_of(std::string_view name);          ///< of "f32", "float32", …; throws Error(usage) with the known ones
+Shape shape_of(const std::vector<Dim>& sizes);  ///< throws Error(usage) where one is negative
 
 /// A tensor in memory of others where that is aligned, else with a copy. The owner lives as long as the tensor needs
 /// the memory. Read-only memory is never written: a tensor that is changed gets a copy first.

@@ -57,8 +57,7 @@ void bind_models(nb::module_& module) {
       .def("save", [](Model& model, const std::string& path) { save_model(model, path); })
       .def("load", [](Model& model, const std::string& path, bool adapt) {
         const Weights weights = open_weights(path);
-        if (weights.config && !adapt)
-          model.targets = weights.config->targets;
+        if (weights.config && !adapt) model.targets = weights.config->targets;
         return load_model(model, weights.tensors, adapt ? Fit::adapt : Fit::exact).notes;
       });
   module.def(

@@ -34,7 +34,7 @@ struct type_caster<neurim::Dim> {
   static handle from_cpp(neurim::Dim dim, rv_policy policy, cleanup_list* cleanup) noexcept {
     if (!dim.symbolic()) return make_caster<std::int64_t>::from_cpp(std::int64_t{dim}, policy, cleanup);
     return make_caster<neurim::python::SymbolicSize>::from_cpp(neurim::python::SymbolicSize{dim}, rv_policy::move,
-                                                              cleanup);
+                                                               cleanup);
   }
 };
 

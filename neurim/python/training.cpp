@@ -363,7 +363,8 @@ static void bind_runs(nb::module_& module) {
       "evaluate_model",
       [](Model model, const Dataset& dataset, const std::string& split, const Words& words,
          const std::optional<std::string>& weights) {
-        ImageEvaluationOptions options{.subject = {.model = weights.value_or(model.name), .split = split_option(split)}};
+        ImageEvaluationOptions options{
+            .subject = {.model = weights.value_or(model.name), .split = split_option(split)}};
         if (weights) {
           Checkpoint checkpoint = checkpoint_of(model, *weights);
           model = std::move(checkpoint.model);
@@ -396,12 +397,11 @@ static void bind_classifiers(nb::module_& module) {
                   [](const std::string& path, std::int64_t batch) {
                     return without_lock([&] { return ImageClassifier::open(path, {.batch = batch}); });
                   })
-      .def_static(
-          "of",
-          [](const Model& model, const std::string& weights, std::int64_t batch, bool present) {
-            return without_lock(
-                [&] { return ImageClassifier(checkpoint_of(model, weights, present), {.batch = batch}); });
-          })
+      .def_static("of",
+                  [](const Model& model, const std::string& weights, std::int64_t batch, bool present) {
+                    return without_lock(
+                        [&] { return ImageClassifier(checkpoint_of(model, weights, present), {.batch = batch}); });
+                  })
       .def_prop_ro("class_names", &ImageClassifier::class_names)
       .def_prop_ro("multi_label", [](const ImageClassifier& c) { return c.config().multi_label(); })
       .def_prop_ro("regression", [](const ImageClassifier& c) { return c.config().regression(); })

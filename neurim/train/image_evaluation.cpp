@@ -66,8 +66,7 @@ std::optional<ImageEvaluation> evaluate_classes(const Model& model, const Datase
   if (o.allow_subset) evaluation->leave_out_empty();
   out.extras.slices_by = o.slice_by;
   if (!o.slice_by.empty()) out.extras.slices = slices(predictions, o, dataset);
-  if (o.corruptions)
-    out.extras.corrupted = with_corruptions(model, dataset, split, o.preprocess, o.options, watch);
+  if (o.corruptions) out.extras.corrupted = with_corruptions(model, dataset, split, o.preprocess, o.options, watch);
   const ClassAreas areas = predictions.probabilities().areas();
   out.metrics = metrics_of(*evaluation);
   out.headline = headline_metrics(*evaluation, predictions.probabilities(), areas);

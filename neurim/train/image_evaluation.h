@@ -17,11 +17,11 @@ struct ImageEvaluationOptions {
   DType compute_dtype = DType::f32;
   std::vector<double> thresholds = {};  ///< of the classes of a multi-label model; else, and by default, none
   std::optional<double> reject = {};    ///< the probability below which answers are rejected for ImageEvaluation::kept
-  std::vector<Augment> views = {};  ///< of each image, of which probabilities are averaged: parse_views
-  bool allow_subset = false;        ///< whether macro averages leave classes without samples out
-  bool calibrate = false;           ///< whether predictions are those of fitted_temperature
-  bool corruptions = false;         ///< whether with_corruptions is asked
-  std::string slice_by = {};        ///< see slices_by; "": nothing
+  std::vector<Augment> views = {};      ///< of each image, of which probabilities are averaged: parse_views
+  bool allow_subset = false;            ///< whether macro averages leave classes without samples out
+  bool calibrate = false;               ///< whether predictions are those of fitted_temperature
+  bool corruptions = false;             ///< whether with_corruptions is asked
+  std::string slice_by = {};            ///< see slices_by; "": nothing
 };
 
 struct ImageEvaluation {

@@ -251,8 +251,7 @@ void ImageTask::mix(const Plan& plan, std::int64_t step) {
 
 Types ImageTask::types(std::int64_t samples) const {
   const std::int64_t channels = preprocess_.channels, height = train_size_.height, width = train_size_.width;
-  if (dataset_.has_targets())
-    return target_types(samples, channels, height, width, std::ssize(dataset_.class_names()));
+  if (dataset_.has_targets()) return target_types(samples, channels, height, width, std::ssize(dataset_.class_names()));
   return batch_types(samples, channels, height, width, mixes());
 }
 

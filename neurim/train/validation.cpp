@@ -91,9 +91,9 @@ std::optional<Evaluator> Validation::evaluate(const Watch& watch, const Answer& 
 
 Validation::Answers Validation::answers_to(const Batch& batch) {
   const Preprocess& p = preprocess_;
-  const Plan& plan = plans_.plan_for(
-      dataset_.has_targets() ? target_types(batch.size, p.channels, p.height, p.width, std::ssize(dataset_.class_names()))
-                    : batch_types(batch.size, p.channels, p.height, p.width));
+  const Plan& plan = plans_.plan_for(dataset_.has_targets() ? target_types(batch.size, p.channels, p.height, p.width,
+                                                                           std::ssize(dataset_.class_names()))
+                                                            : batch_types(batch.size, p.channels, p.height, p.width));
   run_batch(plan, batch);
   Answers answers{{batch.indices.begin(), batch.indices.end()},
                   {batch.labels.begin(), batch.labels.end()},

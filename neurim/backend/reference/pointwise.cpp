@@ -35,7 +35,8 @@ struct Elementary {
   static T clamp(T x, T low, T high) { return x < low ? low : x > high ? high : x; }
   static T gelu(T x) { return T(0.5) * x * std::erfc(-x / std::numbers::sqrt2_v<T>); }
   static T gelu_slope(T x) {
-    constexpr T kDensity = std::numbers::inv_sqrtpi_v<T> / std::numbers::sqrt2_v<T>;  // of the normal distribution, at 0
+    constexpr T kDensity = std::numbers::inv_sqrtpi_v<T> /
+                           std::numbers::sqrt2_v<T>;  // of the normal distribution, at 0
     return T(0.5) * std::erfc(-x / std::numbers::sqrt2_v<T>) + x * std::exp(T(-0.5) * x * x) * kDensity;
   }
 };
