@@ -139,7 +139,7 @@ const Image& Transform::with_channels(const Image& decoded) {
   if (from.channels == channels && from.bits == bits) return decoded;
   if (from.channels != channels && (from.channels > 4 || channels > 4))
     fail(Fault::data, "it has ", from.channels, " channels and the model takes ", channels,
-         "; train a model with channels=", from.channels, ", or convert the image");
+         "; train a model with in_chans=", from.channels, ", or convert the image");
   recolored_.reshape({from.height, from.width, channels, bits});
   const std::uint8_t* in = decoded.data();
   const std::uint8_t* end = in + from.bytes();

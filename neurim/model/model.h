@@ -12,8 +12,9 @@ namespace neurim {
 /// Regression: what each output is multiplied by outside of training, and what is added to it then, which makes it a
 /// number in the units of the data. They are those of the targets in training, and so the scale of the loss.
 struct TargetScale {
-  std::vector<double> std = {}, mean = {};
-  bool empty() const { return std.empty() && mean.empty(); }
+  std::vector<double> std = {},                               ///< of each target
+      mean = {};                                              ///< the same
+  bool empty() const { return std.empty() && mean.empty(); }  ///< there are no targets
 };
 
 /// A copy shares the tensors; see clone.

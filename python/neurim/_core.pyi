@@ -12,7 +12,7 @@ class UsageError(Error, ValueError): ...
 class DataError(Error, ValueError): ...
 class ResourceError(Error, OSError): ...
 class FailureError(Error, RuntimeError): ...
-class Size: ...  # of an axis, where a trace has it as a symbol; it computes as an int does
+class Size(builtins.int): ...  # of an axis, where a trace has it as a symbol; it computes as an int does
 
 class Tensor:
     name: str
@@ -182,8 +182,6 @@ Optimizer: Any
 SGD: Any
 
 Session: Any
-
-Size: Any
 
 def arrow_array(tensor: Tensor) -> tuple[Any, Any]: ...
 

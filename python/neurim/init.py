@@ -10,6 +10,21 @@ import math
 from . import _core
 from ._core import Tensor, UsageError
 
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "seed",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+
 _seed = 0
 _draws = 0
 

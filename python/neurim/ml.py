@@ -459,7 +459,7 @@ class KMeans(_Estimator):
             return np.asarray(centers)
         even = np.full(len(rows), 1 / len(rows))
         if self.init == "random":
-            return rows[state.choice(len(rows), self.n_clusters, replace=False, p=even)]
+            return np.asarray(rows[state.choice(len(rows), self.n_clusters, replace=False, p=even)])
         if self.init != "k-means++":
             raise ValueError(f"init is '{self.init}'; it is 'k-means++', 'random' or an array of centers")
         # As in scikit-learn, the best of a few candidates is taken: greedy k-means++.
@@ -615,7 +615,7 @@ class LogisticRegression(_Estimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Returns the logits (rows, classes) of X (rows, features), or of two classes those of the second (rows)."""
         rows = self._rows_of(X).astype(np.float64)
-        logits = _matmul(rows, self.coef_, transpose_b=True) + self.intercept_
+        logits: NDArray[np.float64] = _matmul(rows, self.coef_, transpose_b=True) + self.intercept_
         return logits[:, 0] if len(self.classes_) == 2 else logits
 
     def predict(self, X: Any) -> NDArray[Any]:

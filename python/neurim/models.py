@@ -126,11 +126,12 @@ class Predictor:
     def predict(self, source: Any, topk: int | None = None) -> Any:
         """What images show: a path, an array u8 (H,W[,C]), an image of Pillow, or a list of these; one answer or a list.
 
+        Arrays (N,H,W,C), and (N,H,W) where W can be no number of channels, are N images.
         Throws DataError where the image cannot be read; in a list its answer is empty and `unreadable` says why.
         `topk`: how many classes are named; by default all, of a multi-label model those above their thresholds.
         A model of numbers (regression) answers with Numbers.
         """
-        many = isinstance(source, (list, tuple)) or getattr(source, "ndim", 0) == 4
+        many = isinstance(source, (list, tuple)) or self._is_batch(getattr(source, "shape", ()))
         images = list(source) if many else [source]
         files = [isinstance(one, (str, os.PathLike)) for one in images]
         if all(files):
@@ -143,6 +144,10 @@ class Predictor:
         if not many and answers[0].unreadable:
             raise _core.DataError(answers[0].unreadable)
         return answers if many else answers[0]
+
+    def _is_batch(self, shape: tuple[int, ...]) -> bool:
+        most_channels = 4  # but where the model has more
+        return len(shape) == 4 or (len(shape) == 3 and shape[2] > most_channels and shape[2] != self._core.input[0])
 
     def predict_proba(self, source: Any) -> list[list[float]]:
         """The probability of each class, of a list of images."""

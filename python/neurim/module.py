@@ -8,11 +8,15 @@ import weakref
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from itertools import chain
 from math import prod
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from . import _core
 from ._core import Tensor, UsageError
 from .tensors import tensor as tensor_of
+
+if TYPE_CHECKING:
+    from .reports import Metrics
+    from .runs import Export, Run
 
 M = TypeVar("M", bound="Module")
 
@@ -266,7 +270,7 @@ class Module:
             parameter.requires_grad = requires_grad
         return self
 
-    def fit(self, data: Any, labels: Any = None, **options: Any) -> Any:
+    def fit(self, data: Any, labels: Any = None, **options: Any) -> Run:
         """Trains on data of images, with the options of `neurim train`: epochs, batch, lr, opt, mixup, …; a Run.
 
         `data`: a Data, a path, or images with `labels` as nm.data.arrays takes them; these may come with
@@ -278,7 +282,7 @@ class Module:
 
         return fit_model(self, data, labels, options)
 
-    def evaluate(self, data: Any, labels: Any = None, *, split: str | None = None, **options: Any) -> Any:
+    def evaluate(self, data: Any, labels: Any = None, *, split: str | None = None, **options: Any) -> Metrics:
         """The metrics of the present weights on images, which are brought to the input as in training.
 
         `data`: as for fit. `split`: by default val, of images with `labels` all of them.
@@ -296,7 +300,7 @@ class Module:
 
         return predict_model(self, source, topk)
 
-    def export(self, path: str | os.PathLike[str], *, dynamic: bool = True) -> Any:
+    def export(self, path: str | os.PathLike[str], *, dynamic: bool = True) -> Export:
         """Writes the present weights as ONNX, with what is done to images and the classes of the last fit; an Export.
 
         `dynamic`: of any number of images, else of one. In a trace for any number x.shape[0] is no int, but can be

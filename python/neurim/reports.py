@@ -1,4 +1,4 @@
-"""What evaluations say: metrics, tables and pictures, which lie as files in a folder, as `neurim val` writes it."""
+"""What evaluations say: metrics, tables and images, which lie as files in a folder, as `neurim val` writes it."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Table(list[dict[str, Any]]):
         return f"<table>{row(list(self[0]), 'th')}{''.join(row(list(one.values()), 'td') for one in self)}</table>" if self else "<p>none</p>"
 
 
-class Picture:
-    """A picture in a file, which a notebook shows where it is the last value of a cell."""
+class Image:
+    """An image in a file, which a notebook shows where it is the last value of a cell."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -73,7 +73,7 @@ class Picture:
         return f'<img src="data:image/{kind};base64,{base64.b64encode(self.path.read_bytes()).decode()}">'
 
     def __repr__(self) -> str:
-        return f"Picture({os.fspath(self.path)!r})"
+        return f"Image({os.fspath(self.path)!r})"
 
 
 class ConfusionMatrix:
@@ -86,9 +86,9 @@ class ConfusionMatrix:
         self.class_names: list[str] = header[1:]
         self.counts: list[list[int]] = [[int(cell) for cell in row[1:]] for row in rows]
 
-    def plot(self, normalized: bool = False) -> Picture:
-        """Its picture; `normalized`: rows in percent."""
-        return Picture(self._folder / f"confusion_matrix{'_normalized' if normalized else ''}.png")
+    def plot(self, normalized: bool = False) -> Image:
+        """The matrix drawn; `normalized`: rows in percent."""
+        return Image(self._folder / f"confusion_matrix{'_normalized' if normalized else ''}.png")
 
     def frame(self) -> Any:
         """A frame of pandas: a row for each true class, a column for each predicted one."""
@@ -115,7 +115,7 @@ class Mistakes(Table):
         """Shows the images of the worst ones, 64 at most. Throws UsageError where there are none."""
         if not self._sheet.exists():
             raise UsageError("show: there are no mistakes")
-        Picture(self._sheet).show()
+        Image(self._sheet).show()
 
 
 class Evaluation(Metrics):
@@ -123,9 +123,7 @@ class Evaluation(Metrics):
 
     def __init__(self, metrics: dict[str, Any], path: str | os.PathLike[str]) -> None:
         super().__init__(metrics)
-        self.__dict__["path"] = Path(path)
-
-    path: Path
+        self.path = Path(path)
 
     @property
     def page(self) -> Path:
@@ -159,9 +157,9 @@ class Evaluation(Metrics):
         return Mistakes(Table.read(self._file("mistakes.csv"), _OF_ANSWERS)[:most], self.path / "mistakes.jpg")
 
     @property
-    def pictures(self) -> dict[str, Picture]:
+    def images(self) -> dict[str, Image]:
         """The charts and sheets of images by name, such as "roc", "reliability", "most_confused"."""
-        return {one.stem: Picture(one) for one in sorted(self.path.iterdir()) if one.suffix in (".png", ".jpg")}
+        return {one.stem: Image(one) for one in sorted(self.path.iterdir()) if one.suffix in (".png", ".jpg")}
 
     def _file(self, name: str) -> Path:
         if not (self.path / name).exists():
@@ -170,7 +168,7 @@ class Evaluation(Metrics):
 
     def _repr_html_(self) -> str:
         drawn = [self.path / name for name in ("confusion_matrix.png", "predicted_over_true.png")]
-        return super()._repr_html_() + "".join(Picture(one)._repr_html_() for one in drawn if one.exists())
+        return super()._repr_html_() + "".join(Image(one)._repr_html_() for one in drawn if one.exists())
 
 
 def _value(cell: str) -> Any:

@@ -17,7 +17,7 @@ from . import _core
 from .callbacks import Callback, EarlyStopping
 from .data import Data, _words, arrays, of_data
 from .data import open as open_data
-from .reports import Evaluation, Metrics, Picture, Table
+from .reports import Evaluation, Image, Metrics, Table
 
 
 atexit.register(_core.end_trainings)  # of other threads, while there still is an interpreter
@@ -107,7 +107,8 @@ class Run:
             with _kept(self._source.core) as core:
                 return _exported(core, self.model, path, options.get("dynamic", True), False)
         summary = _summary(command("export", model=self.path, format=format, **options))
-        return Export(str(summary["path"]), {name: value for name, value in summary.items() if name != "path"})
+        parity = {name: value for name, value in summary.items() if name not in ("event", "path", "files", "bytes")}
+        return Export(str(summary["path"]), parity)
 
     def quantize(self, **options: Any) -> Export:
         """Makes the model one of 8 or 4 bits; options as of `neurim quantize`."""
@@ -132,7 +133,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         images = [self.path / name for name in ("results.png", "confusion_matrix.png")]
-        shown = "".join(Picture(one)._repr_html_() for one in images if one.exists())
+        shown = "".join(Image(one)._repr_html_() for one in images if one.exists())
         return f"<p>{html.escape(str(self.path))}</p>{self.metrics._repr_html_()}{shown}"
 
     def __repr__(self) -> str:

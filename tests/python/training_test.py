@@ -161,6 +161,7 @@ class Training(unittest.TestCase):
         self.assertEqual(run.history[-1]["epoch"], 6)
         self.assertEqual(net.evaluate(images[:7], labels[:7]).top1, 1)
         self.assertEqual(net.evaluate((images[:1], labels[:1]))["samples"], 1)
+        self.assertEqual(len(net.predict(images[:3])), 3)
         other, true = squares(20, seed=1)
         self.assertEqual([int(one.label) for one in net.predict(list(other))], true.tolist())
         again = net.fit((images, labels), validation_data=(other, true), epochs=1, lr=0.001, **self.how)
@@ -206,7 +207,7 @@ class Training(unittest.TestCase):
         self.assertIn("<th>file</th>" if len(wrong) else "none", wrong._repr_html_())
         self.assertTrue(said.page.exists())
         self.assertIn("data:image/png;base64", said._repr_html_())
-        self.assertIn("roc", said.pictures)
+        self.assertIn("roc", said.images)
         self.assertTrue(said.confusion_matrix.plot(normalized=True).path.exists())
         with self.assertRaisesRegex(nm.UsageError, "per_target"):
             said.per_target

@@ -5,9 +5,7 @@ makes them repeatable. Wrong options and shapes raise UsageError. Layers that be
 `training` is True and the code runs in a trace for training: see Module.
 """
 
-import sys
-
-from .. import functional, init
+from . import functional, init
 from ..module import Identity, Module, ModuleDict, ModuleList, Parameter, ParameterList, Sequential
 from .activation import (
     CELU,
@@ -253,7 +251,3 @@ __all__ = [
     "functional",
     "init",
 ]
-
-# So that `import neurim.nn.functional as F` is found, as users of torch.nn.functional write it.
-sys.modules[f"{__name__}.functional"] = functional
-sys.modules[f"{__name__}.init"] = init
