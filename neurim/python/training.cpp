@@ -271,8 +271,10 @@ class Batches {
 static void bind_data(nb::module_& module) {
   nb::class_<Dataset>(module, "Dataset")
       .def_static("open",
-                  [](const std::string& path, const Words& words) {
-                    const DatasetOptions options = dataset_of(options_of(words));
+                  [](const std::string& path, const Words& words, std::vector<std::string> class_names) {
+                    const TrainOptions given = options_of(words);
+                    DatasetOptions options = dataset_of(given);
+                    options.class_names = class_names.empty() ? classes_of(given) : std::move(class_names);
                     const nb::gil_scoped_release others_run;
                     return Dataset::open(path, options);
                   })
@@ -310,7 +312,7 @@ static void bind_data(nb::module_& module) {
       .def_prop_ro("size", &Batches::size);
 }
 
-/// Trainings and evaluations. Of given weights an evaluation is the best ones of a run, whose reports it joins.
+/// Trainings and evaluations.
 static void bind_runs(nb::module_& module) {
   module.def("end_trainings", [] {
     const nb::gil_scoped_release others_run;
@@ -359,26 +361,37 @@ static void bind_runs(nb::module_& module) {
       },
       nb::arg("model"), nb::arg("dataset"), nb::arg("run"), nb::arg("epochs").none(), nb::arg("line").none(),
       nb::arg("event"));
+  module.def("open_model", [](const std::string& path) {
+    const Checkpoint checkpoint = load_checkpoint(path);
+    return nb::make_tuple(checkpoint.model, checkpoint.config.class_names);
+  });
+  module.def("input_of", [](const std::string& weights) {
+    const Preprocess p = config_of(SafeTensors(weights).metadata(), weights).preprocess;
+    return std::vector<int>{p.channels, p.height, p.width};
+  });
+  // `weights`: a file that a training has left, whose images are brought to the input as in that training unless
+  // `own_input`; its weights are taken unless the model's `present` ones are asked for. `report`: a folder is written.
   module.def(
       "evaluate_model",
       [](Model model, const Dataset& dataset, const std::string& split, const Words& words,
-         const std::optional<std::string>& weights) {
+         const std::optional<std::string>& weights, bool present, bool own_input, bool report) {
         ImageEvaluationOptions options{
             .subject = {.model = weights.value_or(model.name), .split = split_option(split)}};
+        std::optional<Checkpoint> checkpoint;
         if (weights) {
-          Checkpoint checkpoint = checkpoint_of(model, *weights);
-          model = std::move(checkpoint.model);
-          options.thresholds = std::move(checkpoint.config.thresholds);
+          checkpoint = checkpoint_of(model, *weights, present);
+          model = checkpoint->model;
+          options.thresholds = checkpoint->config.thresholds;
         }
         if (dataset.regression() && model.targets.empty()) scale_targets(model, dataset);
         options.options = options_of(words).resolved(model, dataset);
-        options.preprocess = preprocess_of(options.options);
+        options.preprocess = checkpoint && !own_input ? checkpoint->config.preprocess : preprocess_of(options.options);
         options.subject.data = options.options.data.empty() ? "data in memory" : options.options.data;
         fs::path folder;
         const auto metrics = interruptible<Metrics>([&](const std::atomic<int>& stop) {
           const auto evaluation = evaluate_images(model, dataset, options, [&](double) { return stop == 0; });
           if (!evaluation) return Metrics();
-          if (weights) {
+          if (report) {
             const fs::path reports = reports_of_weights(*weights, evaluation->metrics.task());
             folder = make_run_folder(reports.string(), split);
             evaluation->write(folder);
@@ -387,7 +400,8 @@ static void bind_runs(nb::module_& module) {
         });
         return nb::make_tuple(metrics_dict(metrics), folder.string());
       },
-      nb::arg("model"), nb::arg("dataset"), nb::arg("split"), nb::arg("options"), nb::arg("weights").none());
+      nb::arg("model"), nb::arg("dataset"), nb::arg("split"), nb::arg("options"), nb::arg("weights").none(),
+      nb::arg("present"), nb::arg("own_input"), nb::arg("report"));
 }
 
 /// Trained classifiers.

@@ -21,7 +21,7 @@ from ._core import DataError, Tensor, UsageError
 from .arrays import _readable, column_array, columns_of, is_dictionary, is_table
 from .tensors import tensor
 
-_OF_DATA = ("val_split", "test_split", "split_seed", "folds", "fold", "group_by", "multi_label", "target")
+_OF_DATA = ("val_split", "test_split", "split_seed", "folds", "fold", "group_by", "multi_label", "target", "classes")
 
 
 def _word(value: Any, of_size: bool = False) -> str:
@@ -216,14 +216,15 @@ class Loader:
                 raise UsageError("loader: another iteration has begun, which ends this one; make a loader for each")
 
 
-def open(path: str | os.PathLike[str], **options: Any) -> Data:
+def open(path: str | os.PathLike[str], *, class_names: Sequence[str] | None = None, **options: Any) -> Data:
     """Whatever `neurim train data=` takes: a folder of images, a table, shards, packed files, arrays, IDX, CIFAR, LMDB, TFRecord.
 
-    `target`: columns of numbers to learn, such as "age" or "x,y": regression.
+    `class_names`: in the order of their numbers, where that is not by name; all that the data have. `target`: columns of
+    numbers to learn, such as "age" or "x,y": regression.
     Throws DataError with cause and fix where there is nothing to train on.
     """
     words = _words(of_data(options))
-    return Data(_core.Dataset.open(os.fspath(path), words), os.fspath(path), options)
+    return Data(_core.Dataset.open(os.fspath(path), words, list(class_names or ())), os.fspath(path), options)
 
 
 folder = open
@@ -380,6 +381,8 @@ def _from_samples(
 ) -> Data:
     if len(words) != len(splits):
         raise UsageError(f"{called}: there are {len(splits)} images and {len(words)} labels")
+    if "classes" in options:
+        raise UsageError(f"{called}: classes is an option of data on disk; give class_names")
     names = list(class_names) if class_names is not None else _names_of(words)
     if words and all(isinstance(one, int) for one in words):
         numbers = words

@@ -283,9 +283,10 @@ class Module:
         return fit_model(self, data, labels, options)
 
     def evaluate(self, data: Any, labels: Any = None, *, split: str | None = None, **options: Any) -> Metrics:
-        """The metrics of the present weights on images, which are brought to the input as in training.
+        """The metrics of the present weights on images.
 
-        `data`: as for fit. `split`: by default val, of images with `labels` all of them.
+        `data`: as for fit. `split`: by default val, of images with `labels` all of them. After fit the images are brought
+        to the input as in training, unless options say otherwise, and the classes have to be those of training.
         """
         from .runs import evaluate_model
 

@@ -20,6 +20,8 @@ from .data import open as open_data
 from .reports import Evaluation, Image, Metrics, Table
 
 
+_OF_INPUT = ("imgsz", "in_chans", "resize", "crop_pct", "interpolation", "exif", "decode", "bits", "alpha_bg", "mean", "std")
+
 atexit.register(_core.end_trainings)  # of other threads, while there still is an interpreter
 
 
@@ -48,6 +50,7 @@ class Fitted(NamedTuple):
 class Source(NamedTuple):
     """What a run's folder does not say: a Module of one's own, or data in memory."""
 
+    model: Any
     core: Any
     data: Data
     options: dict[str, Any]
@@ -77,12 +80,14 @@ class Run:
         `data`: by default those of training. The report is a folder in that of the run, as `neurim val` writes it.
         """
         if self._source is not None:
-            opened = self._source.data if data is None else data if isinstance(data, Data) else open_data(data)
-            words = _words({**self._source.options, **options})
+            opened = self._source.data if data is None else data
             with _kept(self._source.core) as core:
-                return Evaluation(*_core.evaluate_model(core, opened._core, split, words, str(self.model)))
+                return Evaluation(*_evaluated(core, opened, split, options, self.model, self._source.data.class_names))
+        if isinstance(data, Data):
+            core, class_names = _core.open_model(str(self.path))
+            return Evaluation(*_evaluated(core, data, split, options, self.model, class_names))
         if data is not None:
-            options["data"] = data.path if isinstance(data, Data) else data
+            options["data"] = data
         summary = _summary(command("val", model=self.path, split=split, **options))
         return Evaluation({name: value for name, value in summary.items() if isinstance(value, (int, float))}, summary["run"])
 
@@ -232,11 +237,14 @@ def resume(
         raise _core.UsageError("resume: model and data go together: give both where the training had a Module of its own or data in memory")
     if model is None or data is None:
         return _finish(_core.resume(os.fspath(run), epochs, _printer(verbose), _listen(callbacks)), callbacks)
-    return _resumed(os.fspath(run), Source(core_of(model, data, data.options), data, data.options), epochs, callbacks, verbose)
+    channels, height, _ = _core.input_of(os.path.join(run, "weights", "last.safetensors"))
+    core = getattr(model, "_core", None) or _core_of_module(model, height, channels, data.classes)
+    return _resumed(os.fspath(run), Source(model, core, data, data.options), epochs, callbacks, verbose)
 
 
 def _resumed(run: str, source: Source, epochs: int | None, callbacks: Sequence[Callback], verbose: bool) -> Run:
     result = _core.resume_model(source.core, source.data._core, run, epochs, _printer(verbose), _listen(callbacks))
+    _remember(source.model, source.core, source.data, result)
     return _finish(result, callbacks, source)
 
 
@@ -269,24 +277,48 @@ def fit_model(model: Any, data: Any, labels: Any, options: dict[str, Any]) -> Ru
         given["data"] = opened.path
     result = _core.train_model(core, opened._core, _words(given), _printer(verbose), _listen(callbacks))
     known = on_disk and core is getattr(model, "_core", None)  # then the folder says all of it
-    model._fitted = Fitted(Path(result["run"], "weights", "last.safetensors"), opened.class_names, core.image_size, core.in_chans)
-    return _finish(result, callbacks, None if known else Source(core, opened, given))
+    _remember(model, core, opened, result)
+    return _finish(result, callbacks, None if known else Source(model, core, opened, given))
+
+
+def _remember(model: Any, core: Any, data: Data, result: dict[str, Any]) -> None:
+    model._fitted = Fitted(Path(result["run"], "weights", "last.safetensors"), data.class_names, core.image_size, core.in_chans)
 
 
 def evaluate_model(model: Any, data: Any, labels: Any, split: str | None, options: dict[str, Any]) -> Metrics:
     """The metrics of a model's present weights on a split; see Module.evaluate."""
     if isinstance(labels, str):
         raise _core.UsageError(f"evaluate: the labels are the text '{labels}'; a split is given by name: split='{labels}'")
-    in_memory = labels is not None or isinstance(data, (tuple, list))
-    if in_memory and split is None:
-        known = {} if model._fitted is None else {"class_names": model._fitted.class_names}
-        options = {"val_split": 0, **known, **options}
-        opened, split = _data_of(data, labels, None, options), "train"
-    else:
-        opened, split = _data_of(data, labels, None, options), split or "val"
+    known: Fitted | None = model._fitted
+    if labels is not None or isinstance(data, (tuple, list)):
+        names = {"class_names": known.class_names} if known is not None and "class_names" not in options else {}
+        options = {**({"val_split": 0} if split is None else {}), **names, **options}
+        data, split = _data_of(data, labels, None, options), split or "train"
+    if known is not None:
+        core, _ = _fitted(model, "evaluate")
+        return Metrics(_evaluated(core, data, split or "val", options, known.weights, known.class_names, present=True)[0])
+    opened = data if isinstance(data, Data) else open_data(data, **of_data(options))
     given = {**opened.options, **options}
-    metrics, _ = _core.evaluate_model(core_of(model, opened, given), opened._core, split, _words(given), None)
+    metrics, _ = _core.evaluate_model(core_of(model, opened, given), opened._core, split or "val", _words(given), None, True, True, False)
     return Metrics(metrics)
+
+
+def _evaluated(
+    core: Any, data: Any, split: str, options: dict[str, Any], weights: Path, class_names: list[str], *, present: bool = False
+) -> tuple[dict[str, Any], str]:
+    """Metrics of a model that was trained to these classes, and the folder of the report of weights that are not its present ones."""
+    opened = data if isinstance(data, Data) else open_data(data, class_names=class_names, **of_data(options))
+    if opened.class_names != class_names:
+        raise _core.UsageError(f"evaluate: the data have {_listed(opened.class_names)}, and the model was trained to {_listed(class_names)}; open them with class_names=")
+    given = {**{name: value for name, value in opened.options.items() if name not in _OF_INPUT}, **options}
+    own_input = any(name in options for name in _OF_INPUT)
+    said: tuple[dict[str, Any], str] = _core.evaluate_model(core, opened._core, split, _words(given), str(weights), present, own_input, not present)
+    return said
+
+
+def _listed(names: list[str]) -> str:
+    most = 10
+    return f"[{', '.join(names[:most])}{', …' if len(names) > most else ''}]"
 
 
 def _fitted(model: Any, what: str) -> tuple[Any, Fitted]:

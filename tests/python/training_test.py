@@ -176,6 +176,34 @@ class Training(unittest.TestCase):
         with self.assertRaisesRegex(nm.UsageError, "val_split="):
             net.fit(nm.data.arrays(images, labels), validation_data=(images, labels), **self.how)
 
+    def test_evaluations_see_images_as_training_did(self):
+        from PIL import Image
+
+        images, labels = squares(60)
+        for i, (image, label) in enumerate(zip(images, labels, strict=True)):
+            place = self.folder / "photos" / ("dark", "bright")[label] / f"{i}.png"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(place)
+        ordered = nm.data.open(self.folder / "photos", class_names=["dark", "bright"])
+        self.assertEqual((ordered.class_names, ordered.train[0][1]), (["dark", "bright"], Path(ordered.train[0][0]).parent.name))
+        self.assertEqual(nm.data.open(self.folder / "photos", classes="dark,bright").class_names, ["dark", "bright"])
+        how = {"epochs": 1, "batch": 20, "mean": [0.1, 0.3, 0.5], "std": [0.2, 0.3, 0.4], "imgsz": 16, "resize": "squash", "lr": 0.01, **self.how}
+        net = Net()
+        run = net.fit(ordered, **how)
+        plain = nm.data.open(self.folder / "photos")  # classes in the order of their names
+        for metrics in (net.evaluate(ordered), run.evaluate(), run.evaluate(data=ordered), net.evaluate(self.folder / "photos"), run.evaluate(data=self.folder / "photos")):
+            self.assertAlmostEqual(metrics["loss"], run.loss, 5)
+        self.assertNotAlmostEqual(net.evaluate(ordered, mean=[0.0], std=[1.0], imgsz=16)["loss"], run.loss, 3)
+        for evaluate in (net.evaluate, lambda data: run.evaluate(data=data)):
+            with self.assertRaisesRegex(nm.UsageError, "have .bright, dark., and the model was trained to .dark, bright."):
+                evaluate(plain)
+        named = nm.create_model("lenet5", num_classes=2, in_chans=3, imgsz=28).fit(plain, epochs=1, batch=20, **self.how)
+        self.assertAlmostEqual(named.evaluate(data=nm.data.arrays(images, labels, class_names=["bright", "dark"])).samples, 6)
+        again = nm.resume(run.path, model=Net(), data=ordered, epochs=2, verbose=False)
+        self.assertAlmostEqual(again._source.model.evaluate(ordered)["loss"], again.history[-1]["val_loss"], 5)
+        with self.assertRaisesRegex(nm.UsageError, "class_names"):
+            nm.data.arrays(images, labels, classes="a,b")
+
     def test_splits_of_data(self):
         images, labels = squares(40)
         data = nm.data.arrays(images, labels, class_names=["dark", "bright"], val_split=0.25)
