@@ -115,6 +115,11 @@ class Grammar(unittest.TestCase):
             self.assertTrue((mine / "link.onnx").is_symlink())
             self.assertGreater((mine / "target.onnx").stat().st_size, 100_000)
 
+    def test_an_onnx_file_is_called_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("call it", self.refused("export", "model=lenet5", f"output={folder}/shop"))
+            self.assertEqual(list(Path(folder).iterdir()), [])
+
     def test_an_export_goes_where_nothing_can_be_replaced(self):
         for more in ([], ["--dry-run"]):
             run = neurim("export", "model=lenet5", "output=/dev/null", "--json", *more)
