@@ -159,7 +159,7 @@ class EveryVerb(unittest.TestCase):
                 (["predict", "model=runs/train", "data", "save_csv=none/x.csv"], 4), (["predict", "model=runs/train", "data", "save_csv=data"], 4),
                 (["predict", "model=runs/lstm", "source=none.csv"], 3), (["predict", "model=runs/gru", "prompt=dog"], 3),
                 (["predict", "model=runs/gru", "temperature=-1"], 2), (["predict", "model=runs/gru", "length=-1"], 2),
-                (["export", "lenet6"], 2), (["export", "lenet5", "imgsz=8"], 2), (["export", "lenet5", "opset=3"], 2), (["export", "lenet5", "output=file/x"], 4),
+                (["export", "lenet6"], 2), (["export", "lenet5", "imgsz=8"], 2), (["export", "lenet5", "opset=3"], 2), (["export", "lenet5", "output=file/x.onnx"], 4),
                 (["export", "lenet5", "output=data"], 4), (["run", "lenet5", "inputs=data", "outputs=out"], 3),
                 (["run", "lenet5", "inputs=half", "outputs=out"], 2), (["run", "lenet5", "inputs=in", "outputs=file"], 4),
                 (["benchmark", "lenet5", "imgsz=8"], 2), (["benchmark", "lenet5", "rounds=0"], 2), (["benchmark", "mode=data", "data=none"], 3),

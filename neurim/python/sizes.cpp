@@ -6,17 +6,6 @@
 
 namespace neurim::python {
 
-namespace {
-
-/// The quotient that Python's // has: rounded down.
-Dim floor_quotient(Dim a, Dim b) {
-  if (a.symbolic() || b.symbolic()) return a / b;
-  const std::int64_t x = a, y = b;
-  return x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0);
-}
-
-}  // namespace
-
 void bind_sizes(nb::module_& module) {
   using S = SymbolicSize;
   nb::class_<S>(module, "Size")
@@ -33,11 +22,11 @@ void bind_sizes(nb::module_& module) {
       .def(
           "__rmul__", [](const S& a, Dim b) { return b * a.dim; }, nb::is_operator())
       .def(
-          "__floordiv__", [](const S& a, Dim b) { return floor_quotient(a.dim, b); }, nb::is_operator())
+          "__floordiv__", [](const S& a, Dim b) { return a.dim / b; }, nb::is_operator())
       .def(
-          "__rfloordiv__", [](const S& a, Dim b) { return floor_quotient(b, a.dim); }, nb::is_operator())
+          "__rfloordiv__", [](const S& a, Dim b) { return b / a.dim; }, nb::is_operator())
       .def(
-          "__mod__", [](const S& a, Dim b) { return a.dim - floor_quotient(a.dim, b) * b; }, nb::is_operator())
+          "__mod__", [](const S& a, Dim b) { return a.dim % b; }, nb::is_operator())
       .def("__neg__", [](const S& a) { return -a.dim; })
       .def(
           "__eq__", [](const S& a, Dim b) { return a.dim == b; }, nb::is_operator())
