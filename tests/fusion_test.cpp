@@ -654,6 +654,22 @@ TEST(RegionKernels, OperandsThatAreTheWeightToo) {
 }
 
 /// Fully connected layers of one row, and convolutions of one pixel, which are the same.
+/// Where groups were grown as long as the chain from each of its ops, this took hours.
+TEST(FusionGroups, LongChainsArePlannedInTheTimeOfTheirLength) {
+  constexpr int kOps = 6000;
+  const Tensor factor = Tensor::full({DType::f32, {}}, 0.999F), step = Tensor::full({DType::f32, {}}, 0.01F);
+  const Plan chain = plan(
+      [&](Tensors in) -> Tensors {
+        Tensor x = in[0];
+        for (int i = 0; i < kOps / 2; ++i) x = x * factor + step;
+        return {x};
+      },
+      {{DType::f32, {5}}});
+  float wanted = 2;
+  for (int i = 0; i < kOps / 2; ++i) wanted = wanted * 0.999F + 0.01F;
+  EXPECT_NEAR(chain({Tensor::full({DType::f32, {5}}, 2)})[0].values<float>()[4], wanted, 1e-3);
+}
+
 TEST(RegionKernels, OneRowAndOnePixel) {
   for (const auto& [in, out] :
        {std::pair{1, 1}, {84, 10}, {400, 120}, {17, 9000}, {16, 3}, {8, 96}, {96, 8}, {960, 1280}})

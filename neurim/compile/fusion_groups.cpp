@@ -13,6 +13,9 @@ namespace neurim {
 namespace {
 
 constexpr int kMostAlike = 3;  // ops in a group that are like its anchor
+// More than kernels take: without a bound, long chains of ops are grown as a whole from each place, to be cut each
+// time.
+constexpr std::size_t kMostNodes = 64;
 
 bool has(const std::vector<int>& list, int n) { return std::find(list.begin(), list.end(), n) != list.end(); }
 
@@ -155,7 +158,7 @@ FusionGroup FusionGroups::grown(int anchor, bool before, bool beside) const {
   const auto list = kernels(op.name(), graph_.device.kind);
   const bool series = std::any_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.series; }),
              endings = std::any_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.endings; });
-  for (int alike = 1; !is_ended(group);) {
+  for (int alike = 1; !is_ended(group) && group.nodes.size() < kMostNodes;) {
     int next = follower(group.nodes.back());
     if (const int reader = next < 0 ? sole_reader(group.nodes.back()) : -1; reader >= 0) {
       const bool like_anchor = series && node(reader).op->name() == op.name() && alike < kMostAlike;

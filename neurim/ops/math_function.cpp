@@ -5,7 +5,14 @@
 #include <cmath>
 
 #include "neurim/graph/onnx.h"
+#include "neurim/ops/add.h"
 #include "neurim/ops/common/rules.h"
+#include "neurim/ops/mul.h"
+#include "neurim/ops/neg.h"
+#include "neurim/ops/reciprocal.h"
+#include "neurim/ops/rsqrt.h"
+#include "neurim/ops/square.h"
+#include "neurim/ops/sub.h"
 
 namespace neurim {
 
@@ -14,22 +21,56 @@ namespace {
 struct MathRow {
   std::string_view name, onnx;
   double (*function)(double);
+  Tensor (*slope)(const Tensor& x, const Tensor& y);  // where y is the function of x; null: it is zero
   Fill domain;
 };
 
-constexpr std::array kMathRows{MathRow{"sin", "Sin", [](double x) { return std::sin(x); }, {-4, 4}},
-                               MathRow{"cos", "Cos", [](double x) { return std::cos(x); }, {-4, 4}},
-                               MathRow{"tan", "Tan", [](double x) { return std::tan(x); }, {-1, 1}},
-                               MathRow{"asin", "Asin", [](double x) { return std::asin(x); }, {-1, 1}},
-                               MathRow{"acos", "Acos", [](double x) { return std::acos(x); }, {-1, 1}},
-                               MathRow{"atan", "Atan", [](double x) { return std::atan(x); }, {-4, 4}},
-                               MathRow{"sinh", "Sinh", [](double x) { return std::sinh(x); }, {-2, 2}},
-                               MathRow{"cosh", "Cosh", [](double x) { return std::cosh(x); }, {-2, 2}},
-                               MathRow{"asinh", "Asinh", [](double x) { return std::asinh(x); }, {-4, 4}},
-                               MathRow{"acosh", "Acosh", [](double x) { return std::acosh(x); }, {1, 4}},
-                               MathRow{"atanh", "Atanh", [](double x) { return std::atanh(x); }, {-0.9, 0.9}},
-                               MathRow{"ceil", "Ceil", [](double x) { return std::ceil(x); }, {-4, 4}},
-                               MathRow{"round", "Round", [](double x) { return std::nearbyint(x); }, {-4, 4}}};
+Tensor one_plus(const Tensor& x) { return x + scalar_like(x, 1); }
+Tensor one_minus(const Tensor& x) { return scalar_like(x, 1) - x; }
+Tensor of_function(const Tensor& x, const char* function) { return math_function(x, function); }
+
+using X = const Tensor&;
+constexpr std::array kMathRows{
+    MathRow{"sin", "Sin", [](double x) { return std::sin(x); }, [](X x, X) { return of_function(x, "cos"); }, {-4, 4}},
+    MathRow{
+        "cos", "Cos", [](double x) { return std::cos(x); }, [](X x, X) { return neg(of_function(x, "sin")); }, {-4, 4}},
+    MathRow{"tan", "Tan", [](double x) { return std::tan(x); }, [](X, X y) { return one_plus(square(y)); }, {-1, 1}},
+    MathRow{"asin",
+            "Asin",
+            [](double x) { return std::asin(x); },
+            [](X x, X) { return rsqrt(one_minus(square(x))); },
+            {-0.9, 0.9}},
+    MathRow{"acos",
+            "Acos",
+            [](double x) { return std::acos(x); },
+            [](X x, X) { return neg(rsqrt(one_minus(square(x)))); },
+            {-0.9, 0.9}},
+    MathRow{"atan",
+            "Atan",
+            [](double x) { return std::atan(x); },
+            [](X x, X) { return reciprocal(one_plus(square(x))); },
+            {-4, 4}},
+    MathRow{
+        "sinh", "Sinh", [](double x) { return std::sinh(x); }, [](X x, X) { return of_function(x, "cosh"); }, {-2, 2}},
+    MathRow{
+        "cosh", "Cosh", [](double x) { return std::cosh(x); }, [](X x, X) { return of_function(x, "sinh"); }, {-2, 2}},
+    MathRow{"asinh",
+            "Asinh",
+            [](double x) { return std::asinh(x); },
+            [](X x, X) { return rsqrt(one_plus(square(x))); },
+            {-4, 4}},
+    MathRow{"acosh",
+            "Acosh",
+            [](double x) { return std::acosh(x); },
+            [](X x, X) { return rsqrt(neg(one_minus(square(x)))); },
+            {1.2, 4}},
+    MathRow{"atanh",
+            "Atanh",
+            [](double x) { return std::atanh(x); },
+            [](X x, X) { return reciprocal(one_minus(square(x))); },
+            {-0.9, 0.9}},
+    MathRow{"ceil", "Ceil", [](double x) { return std::ceil(x); }, nullptr, {-4, 4}},
+    MathRow{"round", "Round", [](double x) { return std::nearbyint(x); }, nullptr, {-4, 4}}};
 
 const MathRow* math_row(std::string_view name) {
   const auto* found = std::find_if(kMathRows.begin(), kMathRows.end(),
@@ -49,6 +90,12 @@ Types MathFunction::infer(std::span<const Type> in) const {
   check_floating(*this, in[0], "the input");
   require(math_row(function) != nullptr, name(), ": there is no function '", function, "'");
   return {in[0]};
+}
+
+Tensors MathFunction::grad(const Gradient& g) const {
+  const auto slope = math_row(function)->slope;
+  if (!slope) return {Tensor()};
+  return {g.dout[0] * slope(g.in[0], g.out[0])};
 }
 
 void MathFunction::write_onnx(OnnxNode& node) const { node.add(math_row(function)->onnx, node.in); }

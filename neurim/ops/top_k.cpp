@@ -1,6 +1,14 @@
 #include "neurim/ops/top_k.h"
 
+#include <numeric>
+
+#include "neurim/ops/add.h"
 #include "neurim/ops/common/rules.h"
+#include "neurim/ops/gather.h"
+#include "neurim/ops/iota.h"
+#include "neurim/ops/mul.h"
+#include "neurim/ops/reshape.h"
+#include "neurim/ops/transpose.h"
 
 namespace neurim {
 
@@ -15,6 +23,26 @@ Types TopK::infer(std::span<const Type> in) const {
   return {{in[0].dtype, shape}, {DType::i64, shape}};
 }
 
+/// Each gradient goes to the place that its value came from. The axis comes last for that, and all others are one.
+Tensors TopK::grad(const Gradient& g) const {
+  if (!g.dout[0]) return {Tensor()};
+  const Shape& shape = g.in[0].shape();
+  const int axis = normal_axis(options.axis, shape.rank(), name());
+  std::vector<std::int64_t> perm(static_cast<std::size_t>(shape.rank()));
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[static_cast<std::size_t>(axis)], perm.back());  // which is its own inverse
+  Dim rows = 1;
+  Shape moved;
+  for (const std::int64_t each : perm) moved.push_back(shape[static_cast<int>(each)]);
+  for (int i = 0; i + 1 < moved.rank(); ++i) rows *= moved[i];
+  const Tensor dy = transpose(g.dout[0], perm), index = transpose(g.out[1], perm);
+  const Tensor first = iota(rows) * scalar_like(index, static_cast<double>(std::int64_t{shape[axis]}));
+  const Tensor places = reshape(index, {rows, options.k}) + reshape(first, {rows, 1});
+  const Tensor flat = apply1(std::make_shared<GatherGrad>(Shape{rows * shape[axis]}, 0),
+                             {reshape(dy, {rows * options.k}), reshape(places, {rows * options.k})});
+  return {transpose(reshape(flat, moved), perm)};
+}
+
 std::vector<Sample> TopK::samples() const {
   std::vector<Sample> rows;
   const auto add = [&](const Shape& x, const TopKOptions& wanted, DType dtype) {
@@ -24,6 +52,7 @@ std::vector<Sample> TopK::samples() const {
   };
   add({3, 9}, {.k = 4}, DType::f32);
   add({4, 5, 2}, {.k = 2, .axis = 1, .largest = false}, DType::f32);
+  add({2, 3, 4}, {.k = 2, .axis = 0}, DType::f32);
   add({7}, {.k = 7, .axis = 0}, DType::i64);
   add({2, 3}, {.k = 0}, DType::f32);
   return rows;

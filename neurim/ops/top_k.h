@@ -14,7 +14,7 @@ struct TopKOptions {
 
 /// The k largest elements of x, any number dtype, along an axis, the largest first, and their indices (i64); or the
 /// smallest, the smallest first. Of equal ones that of the lower index comes first; NaN counts as the largest. Throws
-/// Error(usage) where the axis has fewer. Has no gradient.
+/// Error(usage) where the axis has fewer. The gradient is that of the values.
 Tensors top_k(const Tensor& x, const TopKOptions& options);
 
 /// The op of top_k. Input (x), outputs (values, indices).
@@ -24,6 +24,7 @@ class TopK final : public Op {
   std::string_view name() const override { return "top_k"; }
   void fields(Fields& f) override { options.fields(f); }
   Types infer(std::span<const Type> in) const override;
+  Tensors grad(const Gradient& g) const override;
   std::vector<Sample> samples() const override;
 };
 

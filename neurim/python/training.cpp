@@ -55,9 +55,13 @@ class PythonSource final : public Source {
       return {buffer, size};
     } catch (const Error& error) {
       throw Error(Fault::data, error.what());
-    } catch (const nb::python_error& error) {  // of the caller's own code
-      throw Error(Fault::data, text(nb::cast<std::string>(error.type().attr("__name__")), ": ",
-                                    nb::cast<std::string>(nb::str(error.value()))));
+    } catch (
+        const nb::python_error& error) {  // of the caller's own code: an image that cannot be read, or a fault of it
+      if (!error.matches(PyExc_Exception)) PyErr_SetInterrupt();  // as KeyboardInterrupt
+      const bool unreadable = error.matches(PyExc_OSError) || error.matches(PyExc_ValueError);
+      throw Error(unreadable ? Fault::data : Fault::failure,
+                  text(unreadable ? "" : name(item) + ": ", nb::cast<std::string>(error.type().attr("__name__")), ": ",
+                       nb::cast<std::string>(nb::str(error.value()))));
     }
   }
   std::optional<ImageSize> in_memory() const override { return size_; }
