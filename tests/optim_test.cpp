@@ -14,6 +14,7 @@
 #include "neurim/model/state.h"
 #include "neurim/nn/linear.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/detach.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/sum.h"
 #include "neurim/optim/adam.h"
@@ -271,6 +272,15 @@ TEST(Optimizer, MistakesAreUsageErrors) {
   expect("learning rate", [&] { sgd.set_lr(-1); });
   expect("learning rate", [&] { sgd.set_lr(NAN); });
   expect("1 gradients for 2", [&] { sgd.step({net.w}); });
+  expect("no gradient for any weight", [&] {
+    plan(
+        [&](Tensors in) -> Tensors {
+          const Tensor loss = sum(detach(in[0] * net.w), {});
+          sgd.minimize(loss, 1);
+          return {loss};
+        },
+        {{DType::f32, {1, 1}}}, {.training = true});
+  });
 }
 
 TEST(Schedule, Curves) {

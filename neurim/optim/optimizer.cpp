@@ -1,5 +1,6 @@
 #include "neurim/optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
@@ -12,6 +13,15 @@
 #include "neurim/ops/where.h"
 
 namespace neurim {
+
+/// Throws Error(usage) where no weight has a gradient.
+static Tensors gradients_of_loss(const Tensor& loss, const Tensors& weights) {
+  Tensors all = gradients(std::span(&loss, 1), weights);
+  require(std::any_of(all.begin(), all.end(), [](const Tensor& each) { return static_cast<bool>(each); }),
+          "optimizer: the loss has no gradient for any weight; detach(), or an op without one, such as a comparison or "
+          "argmax, stands between them");
+  return all;
+}
 
 Optimizer::Optimizer(const Parameters& parameters, double lr, double weight_decay, bool decay_1d,
                      const Names& buffers) {
@@ -77,9 +87,9 @@ void Optimizer::scale_losses() {
 void Optimizer::minimize(const Tensor& loss, double samples) {
   if (only_forward_) return;
   const Tensor scaled = this->scaled(loss);
-  if (!sums_losses_) return go_through_chain({neurim::gradients(std::span(&scaled, 1), weights_), {}}, samples);
+  if (!sums_losses_) return go_through_chain({gradients_of_loss(scaled, weights_), {}}, samples);
   const Tensor sum = scaled * samples;
-  go_through_chain({.all = neurim::gradients(std::span(&sum, 1), weights_),
+  go_through_chain({.all = gradients_of_loss(sum, weights_),
                     .scale = {},
                     .samples = Tensor::scalar(samples, DType::f32, loss.device())},
                    samples);
