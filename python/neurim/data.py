@@ -163,7 +163,8 @@ class Data:
 
         Labels of multi-label data are f32 (N,classes), of regression the numbers f32 (N,targets).
 
-        Pixels are scaled to [0, 1], then (x - mean) / std. `imgsz`: needed unless the images lie in memory in one size.
+        Pixels are scaled to [0, 1], then (x - mean) / std. `imgsz`: a number, (height, width) or a text such as "192x320"; needed
+        unless the images lie in memory in one size.
         `shuffle`: by default of train.
         """
         size = self._core.image_size
@@ -410,13 +411,13 @@ def samples(
     """
     import numpy as np
 
-    parts = [(name, part) for name, part in (("train", train), ("val", val), ("test", test)) if part is not None]
+    parts = [("train", train)] + [(name, part) for name, part in (("val", val), ("test", test)) if part is not None]
     for name, part in parts:
         if (why := _no_samples(part)) is not None:
             raise UsageError(f"samples: {name} is {why}")
     places = [(part, i) for _, part in parts for i in range(len(part))]
     splits = [name for name, part in parts for _ in range(len(part))]
-    if not parts or len(parts[0][1]) == 0:
+    if len(train) == 0:
         raise UsageError("samples: there are no images in train")
     labels = [(name, [_label(part, i, name) for i in range(len(part))]) for name, part in parts]
     known = [_classes_of(part) for _, part in parts]
@@ -493,6 +494,8 @@ def _read_label(label: Any, place: str) -> Any:
     """A label as an int, a text, a float, or an array of several floats. Throws UsageError for all else, with the place."""
     import numpy as np
 
+    if isinstance(label, np.generic):
+        label = float(label) if isinstance(label, np.floating) else label.item()
     if isinstance(label, (str, int, float)):
         return next(kind(label) for kind in (str, int, float) if isinstance(label, kind))
     if isinstance(label, bytes):
@@ -506,13 +509,11 @@ def _read_label(label: Any, place: str) -> Any:
     if several or hasattr(label, "__array__") or hasattr(label, "__dlpack__"):
         try:
             values = np.asarray([_read_label(one, place) for one in label] if several else _array_of(label))
-        except ValueError as error:
-            if isinstance(error, UsageError):
-                raise
-            values = np.empty(0, object)
+        except (RuntimeError, TypeError, ValueError) as error:  # of numpy or the library that the label is of
+            raise error if isinstance(error, UsageError) else UsageError(f"{place}: {str(error).splitlines()[0]}") from None
         kind = values.dtype.kind
         if kind in "biufSU" and (values.ndim == 0 or (values.shape == (1,) and kind != "f")):
-            return _read_label(values.item(), place)
+            return _read_label(values.reshape(())[()], place)
         if kind == "f" and values.ndim == 1 and values.size:
             return values
         raise UsageError(f"{place} has the shape {np.shape(values)}; labels are one number or name for each image: labels.argmax(1) of one-hot ones")
@@ -539,7 +540,7 @@ def _labels_of(given: Any, split: str, called: str) -> Any:
     if not isinstance(given, (list, tuple)):
         try:
             values = _array_of(_readable(given, "labels"))
-        except (TypeError, ValueError) as error:
+        except (RuntimeError, TypeError, ValueError) as error:
             raise UsageError(f"{called}: labels of {split}: {str(error).splitlines()[0]}") from None
         if values.ndim == 0:
             raise UsageError(f"{called}: the labels of {split} are a {type(given).__name__}; give a list or an array, a label for each image")
@@ -550,7 +551,7 @@ def _labels_of(given: Any, split: str, called: str) -> Any:
         given = values.reshape(-1).tolist()
         if values.dtype.kind in "iu":
             return given
-    return [_read_label(one, f"{called}: label {i} of {split}") for i, one in enumerate(given)]
+    return [one if type(one) in (int, str) else _read_label(one, f"{called}: label {i} of {split}") for i, one in enumerate(given)]
 
 
 def _from_python(
@@ -587,7 +588,9 @@ def _from_python(
                 break  # all are alike, and gaps in them have an error of their own
     if gap is not None and first.keys() & {int, str}:
         raise _missing(f"{called}: {gap[0]}", gap[1])
-    if len(first) > 1 and (target_names is None or str in first):
+    if target_names is not None and str in first:
+        raise UsageError(f"{called}: target_names says that numbers are learnt, and labels are names ({first[str]})")
+    if len(first) > 1 and target_names is None:
         (a, where), (b, there), *_ = first.items()
         raise UsageError(f"{called}: labels are {_KINDS[a]} ({where}) and {_KINDS[b]} ({there}); give all of them as one kind")
     if target_names is not None or float in first or (gap is not None and not first):
@@ -603,7 +606,7 @@ def _numbers_of(labels: Any, called: str) -> Any:
     try:
         return np.asarray(labels)
     except ValueError:
-        raise UsageError(f"{called}: numbers to learn are as many for each image") from None
+        raise UsageError(f"{called}: labels are more numbers for one image than for another; give as many for each") from None
 
 
 def _from_samples(

@@ -132,7 +132,7 @@ class Predictor:
         `topk`: how many classes are named; by default all, of a multi-label model those above their thresholds.
         A model of numbers (regression) answers with Numbers.
         """
-        if topk is not None and (not isinstance(topk, int) or topk < 1):
+        if topk is not None and (not hasattr(topk, "__index__") or topk < 1):
             raise UsageError(f"predict: topk is a whole number from 1 on, or None for all classes, not {topk!r}")
         many, said = self._said(source, "predict")
         answers = [self._answer(one, topk) for one in said]

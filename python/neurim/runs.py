@@ -106,6 +106,7 @@ class Run:
     def export(self, format: str = "onnx", **options: Any) -> Export:
         """Writes the model as onnx, neurim, openvino, engine, triton, pt or timm; options as of `neurim export`.
 
+        `output`: where to; folders of it that are not there are made.
         A Module of one's own is written as onnx, of any number of images; with `dynamic=False` of one.
         """
         if self._source is not None:

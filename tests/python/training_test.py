@@ -363,7 +363,7 @@ class Training(unittest.TestCase):
         images, labels = squares(24)
         wide = np.asarray([np.int64(1)] * 23 + [3])
         for given, names in ((list(labels), ["0", "1"]), (labels.astype(np.uint8)[:, None], ["0", "1"]), (labels == 1, ["0", "1"]), ([b"a", b"\xc3\xa9"] * 12, ["a", "é"]),
-                             (np.asarray([b"a", b"b"] * 12), ["a", "b"]), (["b", "a"] * 12, ["a", "b"]), (wide, ["0", "1", "2", "3"]), ([np.array(0), np.array([1])] * 12, ["0", "1"])):
+                             (np.asarray([b"a", b"b"] * 12), ["a", "b"]), (["b", "a"] * 12, ["a", "b"]), (wide, ["0", "1", "2", "3"]), ([np.array(0), np.array([1])] * 12, ["0", "1"]), ([np.longdouble(0.5)] * 24, ["target"])):
             self.assertEqual(nm.data.arrays(images, given).class_names, names)
             self.assertEqual(nm.data.samples(list(zip(images, given))).class_names, names)
         hot = np.eye(2, dtype=np.int64)[labels]
@@ -379,6 +379,7 @@ class Training(unittest.TestCase):
                 nm.data.arrays(images, labels, class_names=names)
         for call, words in ((lambda: nm.data.arrays(images, labels, val=(images, labels / 2)), "whole numbers .label 0 of train. and floating numbers .label 0 of val"),
                             (lambda: nm.data.arrays(images, labels / 2, class_names=["a", "b"]), "have no class_names"), (lambda: nm.data.arrays(images, "ab"), "give a list"),
+                            (lambda: nm.data.samples([(one, [1.0] * (1 + i % 2)) for i, one in enumerate(images)]), "as many for each"), (lambda: nm.data.arrays(images, ["a"] * 24, target_names=["x"]), "labels are names"),
                             (lambda: nm.data.arrays(images, labels, val=images), "arrays: val is of type ndarray"), (lambda: nm.data.arrays(images, labels, val=(images[:2], labels[:3])), "26 images and 27 labels")):
             with self.assertRaisesRegex(nm.UsageError, words):
                 call()
@@ -387,7 +388,7 @@ class Training(unittest.TestCase):
         images, labels = squares(24)
         first = images.transpose(0, 3, 1, 2)
         ragged = [np.zeros((8 + i % 2, 8, 3), np.uint8) for i in range(24)]
-        for call, words in ((lambda: nm.data.arrays([], []), "no images in train"), (lambda: nm.data.samples([]), "no images in train"), (lambda: nm.data.arrays(ragged, labels), "nm.data.samples"),
+        for call, words in ((lambda: nm.data.arrays([], []), "no images in train"), (lambda: nm.data.samples([]), "no images in train"), (lambda: nm.data.samples(None), "NoneType"), (lambda: nm.data.arrays(ragged, labels), "nm.data.samples"),
                             (lambda: nm.data.arrays(first, labels), r"transpose\(0, 2, 3, 1\)"), (lambda: nm.data.samples(images), "nm.data.arrays"), (lambda: nm.data.samples([(1,)]), "sample 0 of train has 1 elements"),
                             (lambda: nm.data.samples(i for i in range(3)), "__getitem__"), (lambda: nm.data.arrays(images, labels).loader(imgsz="8by9"), "192x320")):
             with self.assertRaisesRegex(nm.UsageError, words):
