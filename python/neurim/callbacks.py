@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from ._core import UsageError
+
 
 class Callback:
     """Methods that a training calls; each does nothing here."""
@@ -14,6 +16,23 @@ class Callback:
 
     def on_train_end(self, run: Any) -> None:
         """When the training has ended; `run`: the Run."""
+
+
+def checked(given: Any, called: str) -> list[Callback]:
+    """One callback, or several, as a list. Throws UsageError for what a training cannot call."""
+
+    def is_one(what: Any) -> bool:
+        return not isinstance(what, type) and all(callable(getattr(what, name, None)) for name in ("on_epoch_end", "on_train_end"))
+
+    if given is None or is_one(given):
+        return [] if given is None else [given]
+    several = list(given) if hasattr(given, "__iter__") and not isinstance(given, (str, bytes, dict, type)) else [given]
+    for one in several:
+        if isinstance(one, type):
+            raise UsageError(f"{called}: the callback {one.__name__} is a class; give an object of it: {one.__name__}()")
+        if not is_one(one):
+            raise UsageError(f"{called}: the callback of type {type(one).__name__} lacks on_epoch_end or on_train_end; derive it from nm.Callback")
+    return several
 
 
 class EarlyStopping(Callback):

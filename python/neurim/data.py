@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import atexit
+import operator
 import os
 import weakref
 from collections.abc import Iterator, Sequence
@@ -39,17 +40,45 @@ def _words(options: dict[str, Any]) -> list[tuple[str, str]]:
 
 def of_data(options: dict[str, Any]) -> dict[str, Any]:
     """Those that say how data are opened."""
-    return {name: value for name, value in options.items() if name in _OF_DATA}
+    return {name: value for name, value in canonical(options).items() if name in _OF_DATA}
+
+
+def canonical(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of training by their names instead of their aliases. Throws UsageError where one is given by two names."""
+    names = {alias: one[0] for one in _core.train_options() for alias in one[1]}
+    given: dict[str, str] = {}
+    for name in (name for name, value in options.items() if value is not None):
+        other = given.setdefault(names.get(name, name), name)
+        if other != name:
+            raise UsageError(f"{other} and {name} are the same option; give one of them")
+    return {names.get(name, name): value for name, value in options.items() if given.get(names.get(name, name), name) == name}
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
-    """Throws UsageError on a name that is no option of training, with the nearest one."""
+    """The options by their names. Throws UsageError on a name that is no option of training, with the nearest one."""
     known = {name for one in _core.train_options() for name in (one[0], *one[1])}
     for name in options:
         if name not in known:
             near = get_close_matches(name, known, 1)
             raise UsageError(f"there is no option '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
-    return options
+    return canonical(options)
+
+
+def size_of(imgsz: Any, called: str) -> tuple[int, int] | None:
+    """Height and width that an option imgsz asks for: a number, two of them, or a text such as "192x320"; None for "auto"."""
+    if isinstance(imgsz, str):
+        if imgsz == "auto":
+            return None
+        sides: Any = imgsz.split("x")
+    else:
+        sides = imgsz if isinstance(imgsz, (tuple, list)) else [imgsz]
+    try:
+        numbers = [int(one) if isinstance(one, str) else operator.index(one) for one in sides]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) not in (1, 2) or min(numbers) < 1:
+        raise UsageError(f"{called}: imgsz is a number of pixels, (height, width) or a text such as '192x320', not {imgsz!r}")
+    return numbers[0], numbers[-1]
 
 
 class Data:
@@ -120,7 +149,7 @@ class Data:
         batch: int = 32,
         *,
         split: str = "train",
-        imgsz: int | tuple[int, int] | None = None,
+        imgsz: int | tuple[int, int] | str | None = None,
         channels: int | None = None,
         shuffle: bool | None = None,
         drop_last: bool = False,
@@ -134,14 +163,16 @@ class Data:
 
         Labels of multi-label data are f32 (N,classes), of regression the numbers f32 (N,targets).
 
-        Pixels are scaled to [0, 1], then (x - mean) / std. `imgsz`: needed unless the images lie in memory in one size.
+        Pixels are scaled to [0, 1], then (x - mean) / std. `imgsz`: a number, (height, width) or a text such as "192x320"; needed
+        unless the images lie in memory in one size.
         `shuffle`: by default of train.
         """
         size = self._core.image_size
         imgsz = imgsz if imgsz is not None else self.options.get("imgsz")
-        if imgsz is None and size is None:
+        asked = None if imgsz is None else size_of(imgsz, "loader")
+        if asked is None and size is None:
             raise UsageError("loader: the images may have any size; give imgsz, to which they are brought")
-        height, width = (imgsz, imgsz) if isinstance(imgsz, int) else imgsz if imgsz is not None else (size[0], size[1])
+        height, width = asked or (size[0], size[1])
         channels = channels or (size[2] if size else 3)
         shuffled = split == "train" if shuffle is None else shuffle
         core = _core.Batches(
@@ -223,8 +254,8 @@ def open(path: str | os.PathLike[str], *, class_names: Sequence[str] | None = No
     numbers to learn, such as "age" or "x,y": regression.
     Throws DataError with cause and fix where there is nothing to train on.
     """
-    words = _words(of_data(options))
-    return Data(_core.Dataset.open(os.fspath(path), words, list(class_names or ())), os.fspath(path), options)
+    words, names = _words(of_data(options)), _checked_names(class_names or [], "open: class_names")
+    return Data(_core.Dataset.open(os.fspath(path), words, names), os.fspath(path), options)
 
 
 folder = open
@@ -309,12 +340,11 @@ def arrays(
     """
     import numpy as np
 
+    for name, part in (("val", val), ("test", test)):
+        if part is not None:
+            check_pair(part, f"arrays: {name}")
     parts = [("train", images, labels)] + [(name, *part) for name, part in (("val", val), ("test", test)) if part is not None]
-    pixels = [np.asarray(_readable(part[1], "images")) for part in parts]
-    for one in pixels:
-        if one.ndim not in (3, 4) or one.dtype not in (np.uint8, np.uint16):
-            fix = "; pixels are scaled to [0, 1] in training, so give them as they were" if one.dtype.kind == "f" else ""
-            raise UsageError(f"arrays: images have to be uint8 or uint16 of (N,H,W) or (N,H,W,C), not {one.dtype} of {one.shape}{fix}")
+    pixels = [_pixels_of(part[1], part[0]) for part in parts]
     owners = np.concatenate([np.full(len(one), i) for i, one in enumerate(pixels)])
     starts = np.cumsum([0] + [len(one) for one in pixels])
     size = pixels[0].shape[1:]
@@ -326,11 +356,42 @@ def arrays(
         return np.ascontiguousarray(pixels[owner][item - starts[owner]])
 
     splits = [part[0] for part, one in zip(parts, pixels, strict=True) for _ in range(len(one))]
-    labelled = [np.asarray(_readable(part[2], "labels")) for part in parts]
-    if target_names is not None or all(one.dtype.kind == "f" for one in labelled):
-        return _from_numbers(get, labelled, splits, target_names, shape, "arrays", options)
-    words = [one for part in labelled for one in part.reshape(-1).tolist()]
-    return _from_samples(get, words, splits, class_names, shape, "arrays", options)
+    return _from_python(get, [(part[0], part[2]) for part in parts], splits, class_names, target_names, shape, "arrays", options)
+
+
+def check_pair(part: Any, called: str) -> None:
+    """Throws UsageError for what is no pair of images and labels."""
+    if not isinstance(part, (tuple, list)) or len(part) != 2:
+        has = f"{len(part)} elements" if isinstance(part, (tuple, list)) else f"of type {type(part).__name__}"
+        raise UsageError(f"{called} is {has}; give a pair (images, labels)")
+
+
+def is_channels_first(shape: tuple[int, ...]) -> bool:
+    """Whether an image of this shape can only be (C,H,W)."""
+    most_channels = 4
+    return len(shape) == 3 and shape[0] in (1, 3, most_channels) and shape[2] > most_channels
+
+
+def _pixels_of(images: Any, split: str) -> Any:
+    import numpy as np
+
+    try:
+        pixels = np.asarray(_readable(images, "images"))
+    except (TypeError, ValueError) as error:
+        if "inhomogeneous" not in str(error):
+            raise UsageError(f"arrays: the images of {split} are no array: {str(error).splitlines()[0]}") from None
+        pixels = np.empty(len(images), object)
+    if pixels.ndim == 1 and pixels.dtype.kind == "O":
+        raise UsageError(f"arrays: the images of {split} differ in size or are no arrays; nm.data.samples(list(zip(images, labels))) takes images of any size")
+    right = pixels.ndim in (3, 4) and pixels.dtype in (np.uint8, np.uint16)
+    if pixels.ndim > 0 and len(pixels) == 0 and (split == "train" or not right):
+        raise UsageError(f"arrays: there are no images in {split}")
+    if not right:
+        fix = "; pixels are scaled to [0, 1] in training, so give them as they were" if pixels.dtype.kind == "f" else ""
+        raise UsageError(f"arrays: images have to be uint8 or uint16 of (N,H,W) or (N,H,W,C), not {pixels.dtype} of {pixels.shape}{fix}")
+    if is_channels_first(pixels.shape[1:]):
+        raise UsageError(f"arrays: the images are {pixels.shape}, which looks like (N,C,H,W); give (N,H,W,C): images.transpose(0, 2, 3, 1)")
+    return pixels
 
 
 def samples(
@@ -345,56 +406,254 @@ def samples(
     """Data sets of Python: objects with `__len__` and `__getitem__` that gives (image, label), as torch's; also lists of such pairs.
 
     An image is an array u8 (H,W) or (H,W,C), or an image of Pillow. All labels are read at once, images when they are needed.
-    Labels that are floating numbers, or lists or arrays of them, are learnt as numbers, as those of `arrays`.
+    Labels that are floating numbers, or lists or arrays of them, are learnt as numbers, as those of `arrays`. Whole numbers are
+    named by the `classes` of the data set, where it has such a list of texts and changes no labels.
     """
     import numpy as np
 
-    parts = [(name, part) for name, part in (("train", train), ("val", val), ("test", test)) if part is not None]
+    parts = [("train", train)] + [(name, part) for name, part in (("val", val), ("test", test)) if part is not None]
+    for name, part in parts:
+        if (why := _no_samples(part)) is not None:
+            raise UsageError(f"samples: {name} is {why}")
     places = [(part, i) for _, part in parts for i in range(len(part))]
     splits = [name for name, part in parts for _ in range(len(part))]
-    labels = [_label(part, i) for part, i in places]
+    if len(train) == 0:
+        raise UsageError("samples: there are no images in train")
+    labels = [(name, [_label(part, i, name) for i in range(len(part))]) for name, part in parts]
+    known = [_classes_of(part) for _, part in parts]
+    if class_names is None and any(one is not None and known[0] is not None and one != known[0] for one in known):
+        raise UsageError("samples: the splits have different classes; make them of the same ones, or give class_names")
 
     def get(item: int) -> Any:
         part, i = places[item]
-        return np.ascontiguousarray(np.asarray(part[i][0]))
+        image = np.asarray(part[i][0])
+        if is_channels_first(image.shape) and image.dtype in (np.uint8, np.uint16):
+            raise UsageError(f"it is {image.shape}, which looks like (C,H,W); give (H,W,C): image.transpose(1, 2, 0)")
+        return np.ascontiguousarray(image)
 
-    if target_names is not None or (labels and all(_is_number(one) for one in labels)):
-        return _from_numbers(get, [np.asarray([np.asarray(one) for one in labels])], splits, target_names, (), "samples", options)
-    return _from_samples(get, labels, splits, class_names, (), "samples", options)
+    return _from_python(get, labels, splits, class_names, target_names, (), "samples", options, known[0])
 
 
-def _is_number(label: Any) -> bool:
-    """Whether a label is a floating number, or several."""
+def gives_batches(data: Any) -> str | None:
+    """What to give instead of something that gives batches; None for all else."""
+    if isinstance(data, Loader):
+        return "a Loader, which gives batches; give the Data that it is of"
+    if any(one.__name__ == "DataLoader" and one.__module__.startswith("torch.") for one in type(data).__mro__):
+        return "a DataLoader, which gives batches; give its data set: nm.data.samples(loader.dataset)"
+    return None
+
+
+def _no_samples(part: Any) -> str | None:
+    """Why something is no data set of Python, and what to give instead; None where it is one."""
+    if (why := gives_batches(part)) is not None:
+        return why
+    if isinstance(part, Data):
+        return "a Data, which is ready for fit"
+    if hasattr(part, "shape") and (hasattr(part, "dtype") or hasattr(part, "iloc")):
+        return f"an array {tuple(part.shape)}; images and labels in arrays are nm.data.arrays(images, labels)"
+    if isinstance(part, (str, bytes, dict)) or not (hasattr(part, "__len__") and hasattr(part, "__getitem__")):
+        return f"a {type(part).__name__}; give an object with __len__ and __getitem__ that gives (image, label), such as a list of pairs"
+    return None
+
+
+def _changes_no_labels(part: Any) -> bool:
+    """Whether the transforms that torchvision's data sets have leave labels as they are."""
+    together = getattr(part, "transforms", None)
+    standard = together is None or type(together).__name__ == "StandardTransform"
+    return standard and getattr(part, "target_transform", None) is None and getattr(together, "target_transform", None) is None
+
+
+def _classes_of(part: Any) -> list[str] | None:
+    """The names of classes that a data set knows."""
+    known = getattr(part, "classes", None)
+    if not isinstance(known, (list, tuple)) or not known or not all(isinstance(one, str) for one in known):
+        return None
+    return list(known) if _changes_no_labels(part) and len(set(known)) == len(known) else None
+
+
+def _label(part: Any, i: int, split: str) -> Any:
+    """The label of a sample: of torchvision's own data sets without decoding the image."""
+    item = getattr(type(part), "__getitem__", None)
+    if str(getattr(item, "__module__", "")).startswith("torchvision.") and _changes_no_labels(part):
+        targets = getattr(part, "targets", None)
+        label: Any = targets[i] if targets is not None and len(targets) == len(part) else None
+        label = label.item() if hasattr(label, "item") and getattr(label, "ndim", 0) == 0 else label
+        if isinstance(label, int):
+            return label
+    sample = part[i]
+    if not isinstance(sample, (tuple, list)) or len(sample) < 2:
+        has = f"has {len(sample)} elements" if isinstance(sample, (tuple, list)) else f"is a {type(sample).__name__}"
+        raise UsageError(f"samples: sample {i} of {split} {has}; give a pair (image, label)")
+    return sample[1]
+
+
+_KINDS = {int: "whole numbers", str: "names", float: "floating numbers"}
+
+
+def _read_label(label: Any, place: str) -> Any:
+    """A label as an int, a text, a float, or an array of several floats. Throws UsageError for all else, with the place."""
     import numpy as np
 
-    return isinstance(label, float) or (not isinstance(label, (str, bytes, int)) and np.asarray(label).dtype.kind == "f")
+    if isinstance(label, np.generic):
+        label = float(label) if isinstance(label, np.floating) else label.item()
+    if isinstance(label, (str, int, float)):
+        return next(kind(label) for kind in (str, int, float) if isinstance(label, kind))
+    if isinstance(label, bytes):
+        try:
+            return label.decode()
+        except UnicodeDecodeError:
+            raise UsageError(f"{place} is {label!r}, which is no text in UTF-8; decode it first") from None
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        raise _missing(place, label)
+    several = isinstance(label, (list, tuple))
+    if several or hasattr(label, "__array__") or hasattr(label, "__dlpack__"):
+        try:
+            values = np.asarray([_read_label(one, place) for one in label] if several else _array_of(label))
+        except (RuntimeError, TypeError, ValueError) as error:  # of numpy or the library that the label is of
+            raise error if isinstance(error, UsageError) else UsageError(f"{place}: {str(error).splitlines()[0]}") from None
+        kind = values.dtype.kind
+        if kind in "biufSU" and (values.ndim == 0 or (values.shape == (1,) and kind != "f")):
+            return _read_label(values.reshape(())[()], place)
+        if kind == "f" and values.ndim == 1 and values.size:
+            return values
+        raise UsageError(f"{place} has the shape {np.shape(values)}; labels are one number or name for each image: labels.argmax(1) of one-hot ones")
+    raise UsageError(f"{place} is a {type(label).__name__}; labels are whole numbers, names, or floating numbers")
 
 
-def _label(part: Any, i: int) -> Any:
-    targets = getattr(part, "targets", None)  # torchvision's, without decoding the image
-    label = targets[i] if targets is not None and len(targets) == len(part) else part[i][1]
-    return label.item() if hasattr(label, "item") and getattr(label, "ndim", 0) == 0 else label
+def _array_of(x: Any) -> Any:
+    """An array of numpy of whatever holds numbers or texts."""
+    import numpy as np
+
+    if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
+        return np.from_dlpack(x)
+    return np.asarray(x)
+
+
+def _missing(place: str, value: Any) -> UsageError:
+    return UsageError(f"{place} is missing ({value}); give it, or leave the image out")
+
+
+def _labels_of(given: Any, split: str, called: str) -> Any:
+    """The labels of a split: an array of floats (N) or (N,targets), or a list of what _read_label gives."""
+    import numpy as np
+
+    if not isinstance(given, (list, tuple)):
+        try:
+            values = _array_of(_readable(given, "labels"))
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise UsageError(f"{called}: labels of {split}: {str(error).splitlines()[0]}") from None
+        if values.ndim == 0:
+            raise UsageError(f"{called}: the labels of {split} are a {type(given).__name__}; give a list or an array, a label for each image")
+        if values.dtype.kind == "f":
+            return values
+        if values.ndim > 1 and values.size != len(values):
+            raise UsageError(f"{called}: labels are one number or name for each image, not {values.shape}: labels.argmax(1) of one-hot ones")
+        given = values.reshape(-1).tolist()
+        if values.dtype.kind in "iu":
+            return given
+    return [one if type(one) in (int, str) else _read_label(one, f"{called}: label {i} of {split}") for i, one in enumerate(given)]
+
+
+def _from_python(
+    get: Any,
+    parts: list[tuple[str, Any]],
+    splits: list[str],
+    class_names: Sequence[str] | None,
+    target_names: Sequence[str] | None,
+    shape: tuple[int, ...],
+    called: str,
+    options: dict[str, Any],
+    known: list[str] | None = None,
+) -> Data:
+    """Of the labels of each split: classes, or numbers to learn. `known`: names of classes that the data set has."""
+    import numpy as np
+
+    read = [(split, _labels_of(given, split, called)) for split, given in parts]
+    count = sum(len(labels) for _, labels in read)
+    if count != len(splits):
+        raise UsageError(f"{called}: there are {len(splits)} images and {count} labels")
+    for split, labels in read:
+        if len(labels) != splits.count(split):
+            raise UsageError(f"{called}: there are {splits.count(split)} images and {len(labels)} labels in {split}")
+    first: dict[type, str] = {}  # where each kind of label is met first
+    gap: tuple[str, Any] | None = None
+    for split, labels in read:
+        for i, one in enumerate(labels):
+            kind = type(one) if type(one) in (int, str) else float
+            if kind is float and gap is None and np.ndim(one) == 0 and one != one:
+                gap = f"label {i} of {split}", one
+            elif kind not in first:
+                first[kind] = f"label {i} of {split}"
+            if isinstance(labels, np.ndarray):
+                break  # all are alike, and gaps in them have an error of their own
+    if gap is not None and first.keys() & {int, str}:
+        raise _missing(f"{called}: {gap[0]}", gap[1])
+    if target_names is not None and str in first:
+        raise UsageError(f"{called}: target_names says that numbers are learnt, and labels are names ({first[str]})")
+    if len(first) > 1 and target_names is None:
+        (a, where), (b, there), *_ = first.items()
+        raise UsageError(f"{called}: labels are {_KINDS[a]} ({where}) and {_KINDS[b]} ({there}); give all of them as one kind")
+    if target_names is not None or float in first or (gap is not None and not first):
+        if class_names is not None:
+            raise UsageError(f"{called}: floating numbers and those with target_names are learnt as numbers, which have no class_names; give whole numbers or names for classes")
+        return _from_numbers(get, [_numbers_of(labels, called) for _, labels in read], splits, target_names, shape, called, options)
+    return _from_samples(get, read, splits, class_names, known, shape, called, options)
+
+
+def _numbers_of(labels: Any, called: str) -> Any:
+    import numpy as np
+
+    try:
+        return np.asarray(labels)
+    except ValueError:
+        raise UsageError(f"{called}: labels are more numbers for one image than for another; give as many for each") from None
 
 
 def _from_samples(
-    get: Any, words: list[Any], splits: list[str], class_names: Sequence[str] | None, shape: tuple[int, ...], called: str, options: dict[str, Any]
+    get: Any,
+    parts: list[tuple[str, list[Any]]],
+    splits: list[str],
+    class_names: Sequence[str] | None,
+    known: list[str] | None,
+    shape: tuple[int, ...],
+    called: str,
+    options: dict[str, Any],
 ) -> Data:
-    if len(words) != len(splits):
-        raise UsageError(f"{called}: there are {len(splits)} images and {len(words)} labels")
     if "classes" in options:
         raise UsageError(f"{called}: classes is an option of data on disk; give class_names")
-    names = list(class_names) if class_names is not None else _names_of(words)
-    if words and all(isinstance(one, int) for one in words):
-        numbers = words
+    words = [one for _, labels in parts for one in labels]
+    whole = bool(words) and isinstance(words[0], int)
+    if whole and min(words) < 0:
+        split, i, number = next((split, i, one) for split, labels in parts for i, one in enumerate(labels) if one < 0)
+        raise UsageError(f"{called}: label {i} of {split} is {number}; classes are numbered from 0 on")
+    if class_names is not None:
+        names = _checked_names(class_names, f"{called}: class_names")
     else:
-        places = {name: i for i, name in enumerate(names)}
-        numbers = [places.get(str(one), -1) for one in words]
+        names = known if whole and known is not None and len(known) > max(words) else _names_of(words, called)
+    places = {name: i for i, name in enumerate(names)}
+    numbers = words if whole else [places.get(one, -1) for one in words]
     for number, word in zip(numbers, words, strict=True):
         if not 0 <= number < len(names):
             raise UsageError(f"{called}: label {word!r} is none of the {len(names)} classes")
     given = _words(of_data(options))
     core = _core.Dataset.from_source(get, numbers, names, splits, list(shape), given, called, [])
     return Data(core, called, options)
+
+
+def _checked_names(names: Any, called: str) -> list[str]:
+    """Names of classes or numbers; throws UsageError for what is no list of different texts."""
+    if isinstance(names, (str, bytes, dict)) or not hasattr(names, "__iter__"):
+        raise UsageError(f"{called} is a list of texts in the order of the labels, not a {type(names).__name__}")
+    listed: list[str] = []
+    known = set()
+    for one in names:
+        if not isinstance(one, str):
+            raise UsageError(f"{called} are texts, not {one!r}; give '{one}'")
+        if one in known:
+            raise UsageError(f"{called} has '{one}' more than once; give each a name of its own")
+        known.add(one)
+        listed.append(str(one))
+    return listed
 
 
 def _from_numbers(
@@ -407,12 +666,10 @@ def _from_numbers(
     if len(targets) != 1 or len(next(iter(targets))) > 1 or any(one.dtype.kind not in "fiu" for one in parts):
         raise UsageError(f"{called}: numbers to learn are (N) or (N,targets), as many in each split, not {[one.shape for one in parts]}")
     numbers = np.concatenate([one.reshape(len(one), -1) for one in parts]).astype(np.float32)
-    if len(numbers) != len(splits):
-        raise UsageError(f"{called}: there are {len(splits)} images and {len(numbers)} labels")
     if not np.isfinite(numbers).all():
         raise UsageError(f"{called}: label {int((~np.isfinite(numbers)).any(axis=1).argmax())} is no finite number; correct it, or leave the image out")
     width = numbers.shape[1]
-    known = list(names) if names is not None else ["target"] if width == 1 else [f"target_{i}" for i in range(width)]
+    known = _checked_names(names, f"{called}: target_names") if names is not None else ["target"] if width == 1 else [f"target_{i}" for i in range(width)]
     if len(known) != width:
         raise UsageError(f"{called}: target_names has {len(known)} names for {width} numbers of each image")
     given = _words(of_data(options))
@@ -420,7 +677,12 @@ def _from_numbers(
     return Data(core, called, options)
 
 
-def _names_of(words: list[Any]) -> list[str]:
-    if words and all(isinstance(one, int) for one in words):
-        return [str(number) for number in range(max(words) + 1)]
-    return sorted({str(one) for one in words})
+def _names_of(words: list[Any], called: str) -> list[str]:
+    """Names of the classes of labels that come without."""
+    if not words or not isinstance(words[0], int):
+        return sorted(set(words))
+    many, sparse = 1000, 10
+    count, distinct = max(words) + 1, len(set(words))
+    if count > many and count > sparse * distinct:
+        raise UsageError(f"{called}: labels go up to {count - 1}, but only {distinct} different ones occur; number the classes from 0 on, or give them as names")
+    return [str(number) for number in range(count)]

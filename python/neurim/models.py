@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor, UsageError
+from .data import Data, Loader, is_channels_first
 from .module import Module, Parameter
 from .runs import Run
 
@@ -126,37 +127,59 @@ class Predictor:
     def predict(self, source: Any, topk: int | None = None) -> Any:
         """What images show: a path, an array u8 (H,W[,C]), an image of Pillow, or a list of these; one answer or a list.
 
-        Arrays (N,H,W,C), and (N,H,W) where W can be no number of channels, are N images.
+        Arrays (N,H,W,C), and (N,H,W) where W can be no number of channels, are N images. Those that look like (C,H,W) are a UsageError.
         Throws DataError where the image cannot be read; in a list its answer is empty and `unreadable` says why.
         `topk`: how many classes are named; by default all, of a multi-label model those above their thresholds.
         A model of numbers (regression) answers with Numbers.
         """
-        many = isinstance(source, (list, tuple)) or self._is_batch(getattr(source, "shape", ()))
-        images = list(source) if many else [source]
-        files = [isinstance(one, (str, os.PathLike)) for one in images]
-        if all(files):
-            said = self._core.predict_files([os.fspath(one) for one in images])
-        elif any(files):
-            raise UsageError("predict: give either paths or arrays")
-        else:
-            said = self._core.predict_pixels([_pixels(one) for one in images])
+        if topk is not None and (not hasattr(topk, "__index__") or topk < 1):
+            raise UsageError(f"predict: topk is a whole number from 1 on, or None for all classes, not {topk!r}")
+        many, said = self._said(source, "predict")
         answers = [self._answer(one, topk) for one in said]
         if not many and answers[0].unreadable:
             raise _core.DataError(answers[0].unreadable)
         return answers if many else answers[0]
 
-    def _is_batch(self, shape: tuple[int, ...]) -> bool:
-        most_channels = 4  # but where the model has more
-        return len(shape) == 4 or (len(shape) == 3 and shape[2] > most_channels and shape[2] != self._core.input[0])
-
     def predict_proba(self, source: Any) -> list[list[float]]:
         """The probability of each class, of a list of images."""
         if self._core.regression:
             raise UsageError(f"predict_proba: {self.path} gives numbers; use predict")
-        images = list(source)
-        files = all(isinstance(one, (str, os.PathLike)) for one in images)
-        said = self._core.predict_files([os.fspath(one) for one in images]) if files else self._core.predict_pixels([_pixels(one) for one in images])
-        return [list(one[1]) for one in said]
+        return [list(one[1]) for one in self._said(source, "predict_proba")[1]]
+
+    def _said(self, source: Any, called: str) -> tuple[bool, list[Any]]:
+        """Whether these are several images, and what the model says of each."""
+        many = isinstance(source, (list, tuple)) or self._is_batch(getattr(source, "shape", ()), called)
+        images = list(source) if many else [source]
+        files = [isinstance(one, (str, os.PathLike)) for one in images]
+        if all(files):
+            return many, list(self._core.predict_files([os.fspath(one) for one in images]))
+        if any(files):
+            raise UsageError(f"{called}: give either paths or arrays")
+        return many, list(self._core.predict_pixels([self._pixels(one, called) for one in images]))
+
+    def _is_batch(self, shape: tuple[int, ...], called: str) -> bool:
+        self._check_channels_last(shape[1:] if len(shape) == 4 else shape, called)
+        most_channels = 4  # but where the model has more
+        return len(shape) == 4 or (len(shape) == 3 and shape[2] > most_channels and shape[2] != self._core.input[0])
+
+    def _check_channels_last(self, shape: tuple[int, ...], called: str) -> None:
+        """Throws UsageError for an image (C,H,W)."""
+        channels = self._core.input[0]
+        if channels != 1 and is_channels_first(shape) and shape[0] == channels and shape[2] != channels:
+            fix = f"image.transpose(1, 2, 0) of each; {channels} gray images are a list of them"
+            raise UsageError(f"{called}: {tuple(shape)} looks like an image (C,H,W); give (H,W,C): {fix}")
+
+    def _pixels(self, image: Any, called: str) -> Any:
+        import numpy as np
+
+        try:
+            pixels = None if isinstance(image, (Data, Loader, dict)) else np.asarray(image)
+        except ValueError:  # lists of unequal sizes
+            pixels = None
+        if pixels is None or pixels.dtype.kind not in "biuf" or pixels.ndim == 0:
+            raise UsageError(f"{called}: takes a path, an array (H,W) or (H,W,C), an image of Pillow, or a list of these, not a {type(image).__name__}")
+        self._check_channels_last(pixels.shape, called)
+        return np.ascontiguousarray(pixels)
 
     __call__ = predict
 
@@ -174,12 +197,6 @@ class Predictor:
     def __repr__(self) -> str:
         names = self._core.class_names
         return f"Predictor({self.path!r}, {', '.join(names) if self._core.regression else f'{len(names)} classes'})"
-
-
-def _pixels(image: Any) -> Any:
-    import numpy as np
-
-    return np.ascontiguousarray(np.asarray(image))
 
 
 class Session:

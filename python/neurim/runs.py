@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import _core
-from .callbacks import Callback, EarlyStopping
-from .data import Data, _words, arrays, of_data
+from .callbacks import Callback, EarlyStopping, checked
+from .data import Data, _words, arrays, canonical, check_pair, gives_batches, of_data, size_of
 from .data import open as open_data
 from .reports import Evaluation, Image, Metrics, Table
 
@@ -45,6 +45,7 @@ class Fitted(NamedTuple):
     class_names: list[str]
     height: int
     channels: int
+    regression: bool  # then class_names are what its numbers are called
 
 
 class Source(NamedTuple):
@@ -79,6 +80,8 @@ class Run:
 
         `data`: by default those of training. The report is a folder in that of the run, as `neurim val` writes it.
         """
+        if not isinstance(split, str):
+            raise _core.UsageError(f"evaluate: the split is a name such as 'val', not a {type(split).__name__}; give data by name: run.evaluate(data=…)")
         if self._source is not None:
             opened = self._source.data if data is None else data
             with _kept(self._source.core) as core:
@@ -87,7 +90,7 @@ class Run:
             core, class_names = _core.open_model(str(self.path))
             return Evaluation(*_evaluated(core, data, split, options, self.model, class_names))
         if data is not None:
-            options["data"] = data
+            options["data"] = _path_of(data, "evaluate")
         summary = _summary(command("val", model=self.path, split=split, **options))
         return Evaluation({name: value for name, value in summary.items() if isinstance(value, (int, float))}, summary["run"])
 
@@ -103,6 +106,7 @@ class Run:
     def export(self, format: str = "onnx", **options: Any) -> Export:
         """Writes the model as onnx, neurim, openvino, engine, triton, pt or timm; options as of `neurim export`.
 
+        `output`: where to; folders of it that are not there are made.
         A Module of one's own is written as onnx, of any number of images; with `dynamic=False` of one.
         """
         if self._source is not None:
@@ -120,7 +124,7 @@ class Run:
         summary = _summary(command("quantize", model=self.path, **options))
         return Export(str(summary.get("model") or summary.get("path")), summary)
 
-    def resume(self, epochs: int | None = None, *, callbacks: Sequence[Callback] = (), verbose: bool = True) -> Run:
+    def resume(self, epochs: int | None = None, *, callbacks: Callback | Sequence[Callback] = (), verbose: bool = True) -> Run:
         """Goes on from the last saved state; see neurim.resume."""
         if self._source is not None:
             return _resumed(str(self.path), self._source, epochs, callbacks, verbose)
@@ -153,10 +157,11 @@ def core_of(model: Any, data: Data, options: dict[str, Any]) -> Any:
         if any(True for _ in model.parameters()) and len(list(model.parameters(learnt=True))) < len(list(model.parameters())):
             raise _core.UsageError("fit: a model of create_model is trained whole, and some of its parameters are frozen; use a loop of your own")
         return core
-    size, imgsz = data._core.image_size, options.get("imgsz")
+    size = data._core.image_size
+    imgsz = None if options.get("imgsz") is None else size_of(options["imgsz"], "fit")
     if size is None and imgsz is None:
         raise _core.UsageError("fit: the images may have any size; give imgsz, to which they are brought")
-    height = size[0] if imgsz is None else imgsz if isinstance(imgsz, int) else imgsz[0]
+    height = size[0] if imgsz is None else imgsz[0]
     return _core_of_module(model, height, options.get("in_chans") or (size[2] if size else 3), data.classes)
 
 
@@ -215,9 +220,11 @@ def _asked(callbacks: Sequence[Callback]) -> dict[str, Any]:
     return {name: value for one in callbacks if isinstance(one, EarlyStopping) for name, value in one.options().items()}
 
 
-def train(*, callbacks: Sequence[Callback] = (), verbose: bool = True, **options: Any) -> Run:
+def train(*, callbacks: Callback | Sequence[Callback] = (), verbose: bool = True, **options: Any) -> Run:
     """What `neurim train` does, with its options: data, model, epochs, … Ctrl-C stops after the step, saved, with KeyboardInterrupt."""
-    return _finish(_core.train(_words({**options, **_asked(callbacks)}), _printer(verbose), _listen(callbacks)), callbacks)
+    listeners = checked(callbacks, "train")
+    words = _words({**canonical(options), **_asked(listeners)})
+    return _finish(_core.train(words, _printer(verbose), _listen(listeners)), listeners)
 
 
 def resume(
@@ -226,7 +233,7 @@ def resume(
     *,
     model: Any = None,
     data: Data | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Callback | Sequence[Callback] = (),
     verbose: bool = True,
 ) -> Run:
     """Goes on with a run from its last saved state, bit for bit as if it had not stopped; `epochs`: how many in all.
@@ -235,20 +242,54 @@ def resume(
     """
     if (model is None) != (data is None):
         raise _core.UsageError("resume: model and data go together: give both where the training had a Module of its own or data in memory")
+    listeners = checked(callbacks, "resume")
     if model is None or data is None:
-        return _finish(_core.resume(os.fspath(run), epochs, _printer(verbose), _listen(callbacks)), callbacks)
+        if _lacks_source(Path(run)):
+            raise _core.UsageError(
+                f"{os.fspath(run)}: was trained with a Module of its own or data in memory; give them as they were: nm.resume(run, model=…, data=…)"
+            )
+        return _finish(_core.resume(os.fspath(run), epochs, _printer(verbose), _listen(listeners)), listeners)
+    if not isinstance(data, Data):
+        raise _core.UsageError(f"resume: data is a {type(data).__name__}; give the Data of nm.data.arrays, nm.data.samples or nm.data.open")
     channels, height, _ = _core.input_of(os.path.join(run, "weights", "last.safetensors"))
     core = getattr(model, "_core", None) or _core_of_module(model, height, channels, data.classes)
-    return _resumed(os.fspath(run), Source(model, core, data, data.options), epochs, callbacks, verbose)
+    return _resumed(os.fspath(run), Source(model, core, data, data.options), epochs, listeners, verbose)
 
 
-def _resumed(run: str, source: Source, epochs: int | None, callbacks: Sequence[Callback], verbose: bool) -> Run:
-    result = _core.resume_model(source.core, source.data._core, run, epochs, _printer(verbose), _listen(callbacks))
+def _lacks_source(run: Path) -> bool:
+    """Whether a run cannot go on from its folder alone: its data lay in memory, or its model has no name that Neurim knows."""
+    try:
+        if 'data: ""' in (run / "args.yaml").read_text(encoding="utf-8").splitlines():
+            return True
+        own = json.loads((run / "weights" / "model.json").read_text(encoding="utf-8"))["neurim"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return "preprocess" in own and "model_file" not in own and own.get("model") not in _core.model_names()
+
+
+def _resumed(run: str, source: Source, epochs: int | None, callbacks: Callback | Sequence[Callback], verbose: bool) -> Run:
+    listeners = checked(callbacks, "resume")
+    result = _core.resume_model(source.core, source.data._core, run, epochs, _printer(verbose), _listen(listeners))
     _remember(source.model, source.core, source.data, result)
-    return _finish(result, callbacks, source)
+    return _finish(result, listeners, source)
 
 
-def _data_of(data: Any, labels: Any, validation: Any, options: dict[str, Any]) -> Data:
+def _path_of(data: Any, called: str) -> str:
+    """The path of data on disk. Throws UsageError for what is none, and says what to give."""
+    if isinstance(data, (str, os.PathLike)):
+        return os.fspath(data)
+    if (why := gives_batches(data)) is None:
+        kind = f"a {type(data).__name__}"
+        if hasattr(data, "shape"):
+            why = f"{kind} {tuple(data.shape)} without labels; give images and labels, or nm.data.arrays(images, labels)"
+        elif hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, (bytes, dict)):
+            why = f"{kind}; give nm.data.samples(data)"
+        else:
+            why = f"{kind}; give a Data, a path, or images and labels"
+    raise _core.UsageError(f"{called}: data is {why}")
+
+
+def _data_of(data: Any, labels: Any, validation: Any, options: dict[str, Any], called: str) -> Data:
     """The data of a call: a Data, a path, or images with labels, as two arrays or a pair of them."""
     if labels is None and isinstance(data, (tuple, list)):
         if len(data) != 2:
@@ -257,18 +298,25 @@ def _data_of(data: Any, labels: Any, validation: Any, options: dict[str, Any]) -
     if labels is None:
         if validation is not None:
             raise _core.UsageError("validation_data: goes with images and labels in memory; other data have a val split, or val_split=")
-        return data if isinstance(data, Data) else open_data(data, **of_data(options))
-    names = options.pop("class_names", None)
-    return arrays(data, labels, class_names=names, val=validation, **of_data(options))
+        return data if isinstance(data, Data) else open_data(_path_of(data, called), **of_data(options))
+    if isinstance(data, (Data, str, os.PathLike)):
+        raise _core.UsageError(f"{called}: a {type(data).__name__} has labels of its own; leave out the labels")
+    if validation is not None:
+        check_pair(validation, "validation_data")
+    names, targets = options.pop("classes", None), options.pop("target_names", None)
+    return arrays(data, labels, class_names=names, target_names=targets, val=validation, **of_data(options))
 
 
 def fit_model(model: Any, data: Any, labels: Any, options: dict[str, Any]) -> Run:
     """Trains a model of create_model, or a Module of one's own, on the data; see Module.fit."""
     options = dict(options)
-    callbacks, verbose = options.pop("callbacks", ()), options.pop("verbose", True)
+    callbacks, verbose, validation = checked(options.pop("callbacks", ()), "fit"), options.pop("verbose", True), options.pop("validation_data", None)
     if "validation_split" in options:
+        if options.get("val_split") is not None:
+            raise _core.UsageError("validation_split and val_split are the same option; give one of them")
         options["val_split"] = options.pop("validation_split")
-    opened = _data_of(data, labels, options.pop("validation_data", None), options)
+    options = canonical(options)
+    opened = _data_of(data, labels, validation, options, "fit")
     given = {**opened.options, **_asked(callbacks), **options}
     core = core_of(model, opened, given)
     given.setdefault("model", core.name)
@@ -282,7 +330,7 @@ def fit_model(model: Any, data: Any, labels: Any, options: dict[str, Any]) -> Ru
 
 
 def _remember(model: Any, core: Any, data: Data, result: dict[str, Any]) -> None:
-    model._fitted = Fitted(Path(result["run"], "weights", "last.safetensors"), data.class_names, core.image_size, core.in_chans)
+    model._fitted = Fitted(Path(result["run"], "weights", "last.safetensors"), data.class_names, core.image_size, core.in_chans, data.regression)
 
 
 def evaluate_model(model: Any, data: Any, labels: Any, split: str | None, options: dict[str, Any]) -> Metrics:
@@ -290,14 +338,15 @@ def evaluate_model(model: Any, data: Any, labels: Any, split: str | None, option
     if isinstance(labels, str):
         raise _core.UsageError(f"evaluate: the labels are the text '{labels}'; a split is given by name: split='{labels}'")
     known: Fitted | None = model._fitted
+    options = canonical(options)
     if labels is not None or isinstance(data, (tuple, list)):
-        names = {"class_names": known.class_names} if known is not None and "class_names" not in options else {}
+        names = {"target_names" if known.regression else "classes": known.class_names} if known is not None else {}
         options = {**({"val_split": 0} if split is None else {}), **names, **options}
-        data, split = _data_of(data, labels, None, options), split or "train"
+        data, split = _data_of(data, labels, None, options, "evaluate"), split or "train"
     if known is not None:
         core, _ = _fitted(model, "evaluate")
         return Metrics(_evaluated(core, data, split or "val", options, known.weights, known.class_names, present=True)[0])
-    opened = data if isinstance(data, Data) else open_data(data, **of_data(options))
+    opened = data if isinstance(data, Data) else open_data(_path_of(data, "evaluate"), **of_data(options))
     given = {**opened.options, **options}
     metrics, _ = _core.evaluate_model(core_of(model, opened, given), opened._core, split or "val", _words(given), None, True, True, False)
     return Metrics(metrics)
@@ -307,7 +356,9 @@ def _evaluated(
     core: Any, data: Any, split: str, options: dict[str, Any], weights: Path, class_names: list[str], *, present: bool = False
 ) -> tuple[dict[str, Any], str]:
     """Metrics of a model that was trained to these classes, and the folder of the report of weights that are not its present ones."""
-    opened = data if isinstance(data, Data) else open_data(data, class_names=class_names, **of_data(options))
+    options = canonical(options)
+    own = {} if options.get("classes") is not None else {"class_names": class_names}
+    opened = data if isinstance(data, Data) else open_data(_path_of(data, "evaluate"), **own, **of_data(options))
     if opened.class_names != class_names:
         raise _core.UsageError(f"evaluate: the data have {_listed(opened.class_names)}, and the model was trained to {_listed(class_names)}; open them with class_names=")
     given = {**{name: value for name, value in opened.options.items() if name not in _OF_INPUT}, **options}

@@ -86,6 +86,7 @@ class Training(unittest.TestCase):
         model = named.fit(data, epochs=1, imgsz=28, **self.how)
         self.assertEqual(set(model.metrics) - {"samples"}, {"loss", "mae", "rmse", "r2"})
         self.assertAlmostEqual(named.evaluate(data, imgsz=28)["mae"], model.mae, delta=1e-3)
+        self.assertEqual(named.evaluate(images[:9], numbers[:9])["samples"], 9)
         for wrong, error in ((numbers[:-1], nm.UsageError), (np.where(levels > 90, np.nan, levels), nm.UsageError)):
             with self.assertRaises(error):
                 nm.data.arrays(images, wrong)
@@ -357,6 +358,112 @@ class Training(unittest.TestCase):
         self.assertEqual(len(broken), 30)
         with self.assertRaisesRegex(OSError, "gone"):
             nm.data.samples(Broken())
+
+    def test_labels_of_all_kinds(self):
+        images, labels = squares(24)
+        wide = np.asarray([np.int64(1)] * 23 + [3])
+        for given, names in ((list(labels), ["0", "1"]), (labels.astype(np.uint8)[:, None], ["0", "1"]), (labels == 1, ["0", "1"]), ([b"a", b"\xc3\xa9"] * 12, ["a", "é"]),
+                             (np.asarray([b"a", b"b"] * 12), ["a", "b"]), (["b", "a"] * 12, ["a", "b"]), (wide, ["0", "1", "2", "3"]), ([np.array(0), np.array([1])] * 12, ["0", "1"]), ([np.longdouble(0.5)] * 24, ["target"])):
+            self.assertEqual(nm.data.arrays(images, given).class_names, names)
+            self.assertEqual(nm.data.samples(list(zip(images, given))).class_names, names)
+        hot = np.eye(2, dtype=np.int64)[labels]
+        for given, words in ((labels * 10**9, "up to 1000000000, but only 2"), (labels * 2000000, "number the classes from 0"), (labels - 1, "label 0 of train is -1"),
+                             (["a", None] * 12, "label 1 of train is missing .None"), (["a", "b", float("nan")] * 8, "label 2 of train is missing .nan"), ([0, 1.5] * 12, "label 0 of train. and floating"),
+                             (np.array(["a", None] * 12, object), "label 1 of train is missing"), ([0, "a"] * 12, "label 1 of train"), (hot, "argmax"), (hot.tolist(), "argmax"),
+                             ([[0], [1, 2]] * 12, "label 1 of train"), ([{}] * 24, "is a dict"), ([b"\xff"] * 24, "UTF-8"), ([None] * 24, "missing"), ([0, float("nan")] * 12, "missing")):
+            for call in (lambda: nm.data.arrays(images, given), lambda: nm.data.samples(list(zip(images, given)))):
+                with self.assertRaisesRegex(nm.UsageError, words):
+                    call()
+        for names, words in ((["a", "a"], "'a' more than once"), ([0, 1], "texts, not 0"), ({"a": 0, "b": 1}, "not a dict"), ("ab", "not a str")):
+            with self.assertRaisesRegex(nm.UsageError, words):
+                nm.data.arrays(images, labels, class_names=names)
+        for call, words in ((lambda: nm.data.arrays(images, labels, val=(images, labels / 2)), "whole numbers .label 0 of train. and floating numbers .label 0 of val"),
+                            (lambda: nm.data.arrays(images, labels / 2, class_names=["a", "b"]), "have no class_names"), (lambda: nm.data.arrays(images, "ab"), "give a list"),
+                            (lambda: nm.data.samples([(one, [1.0] * (1 + i % 2)) for i, one in enumerate(images)]), "as many for each"), (lambda: nm.data.arrays(images, ["a"] * 24, target_names=["x"]), "labels are names"),
+                            (lambda: nm.data.arrays(images, labels, val=images), "arrays: val is of type ndarray"), (lambda: nm.data.arrays(images, labels, val=(images[:2], labels[:3])), "26 images and 27 labels")):
+            with self.assertRaisesRegex(nm.UsageError, words):
+                call()
+
+    def test_images_that_are_none(self):
+        images, labels = squares(24)
+        first = images.transpose(0, 3, 1, 2)
+        ragged = [np.zeros((8 + i % 2, 8, 3), np.uint8) for i in range(24)]
+        for call, words in ((lambda: nm.data.arrays([], []), "no images in train"), (lambda: nm.data.samples([]), "no images in train"), (lambda: nm.data.samples(None), "NoneType"), (lambda: nm.data.arrays(ragged, labels), "nm.data.samples"),
+                            (lambda: nm.data.arrays(first, labels), r"transpose\(0, 2, 3, 1\)"), (lambda: nm.data.samples(images), "nm.data.arrays"), (lambda: nm.data.samples([(1,)]), "sample 0 of train has 1 elements"),
+                            (lambda: nm.data.samples(i for i in range(3)), "__getitem__"), (lambda: nm.data.arrays(images, labels).loader(imgsz="8by9"), "192x320")):
+            with self.assertRaisesRegex(nm.UsageError, words):
+                call()
+        with self.assertRaisesRegex(nm.DataError, r"transpose\(1, 2, 0\)"):
+            next(iter(nm.data.samples(list(zip(first, labels)), imgsz=12).loader(4)))
+        self.assertEqual(next(iter(nm.data.arrays(images, labels).loader(4, imgsz="8x16")))[0].shape, (4, 3, 8, 16))
+        self.assertEqual(next(iter(nm.data.arrays(images, labels, img_size="8").loader(4)))[0].shape, (4, 3, 8, 8))
+
+    def test_data_sets_that_know_their_labels(self):
+        images, labels = squares(24)
+        seen = []
+
+        def get(self, i):
+            seen.append(i)
+            return images[i], self.target_transform(self.targets[i]) if self.target_transform else self.targets[i]
+
+        def data_set(module, **attributes):
+            item = type(get)(get.__code__, get.__globals__, closure=get.__closure__)
+            item.__module__ = module
+            own = {"targets": labels.tolist(), "target_transform": None, "transforms": None, "classes": ["dark", "bright", "neither"], **attributes}
+            return type("Own", (), {"__len__": lambda self: 24, "__getitem__": item})(), own
+
+        def opened(*given, **attributes):
+            part, own = data_set(*given, **attributes)
+            vars(part).update(own)
+            seen.clear()
+            return nm.data.samples(part, val_split=0.25)
+
+        self.assertEqual((opened("torchvision.datasets.folder").class_names, seen), (["dark", "bright", "neither"], []))
+        turned = opened("torchvision.datasets.folder", target_transform=lambda one: one + 1)
+        self.assertEqual((turned.class_names, len(seen)), (["0", "1", "2"], 24))
+        self.assertEqual((opened("own", classes=["dark", "bright"]).class_names, len(seen)), (["dark", "bright"], 24))
+        self.assertEqual(opened("own", classes=["dark"]).class_names, ["0", "1"])
+        loader = type("DataLoader", (), {"__module__": "torch.utils.data.dataloader", "__iter__": lambda self: iter([])})()
+        data = nm.data.arrays(images, labels)
+        for call, words in ((lambda: nm.data.samples(loader), "loader.dataset"), (lambda: Net().fit(loader), "loader.dataset"), (lambda: Net().fit(data.loader(4)), "the Data that it is of"),
+                            (lambda: Net().fit(images), r"\(24, 12, 12, 3\) without labels"), (lambda: Net().fit(i for i in range(3)), "generator"), (lambda: Net().fit(data_set("own")[0]), "nm.data.samples.data"),
+                            (lambda: Net().fit(data, labels), "leave out")):
+            with self.assertRaisesRegex(nm.UsageError, words):
+                call()
+
+    def test_what_is_checked_before_a_training(self):
+        images, labels = squares(40)
+        data = nm.data.arrays(images, labels, batch_size=20)
+
+        class Half:
+            def on_epoch_end(self, epoch, metrics):
+                pass
+
+        for options, words in (({"callbacks": [3]}, "type int lacks.*nm.Callback"), ({"callbacks": [Half()]}, "Half"), ({"callbacks": [nm.EarlyStopping]}, "EarlyStopping..$"), ({"callbacks": 3}, "int"),
+                               ({"batch": 4, "batch_size": 5}, "batch and batch_size are the same"), ({"imgsz": "big"}, "imgsz is a number"), ({"val_split": 0.5, "validation_split": 0.5}, "same")):
+            with self.assertRaisesRegex(nm.UsageError, words):
+                Net().fit(data, **options, **self.how)
+        with self.assertRaisesRegex(nm.UsageError, "validation_data is 3 elements"):
+            Net().fit(images, labels, validation_data=(images, labels, labels), **self.how)
+        with self.assertRaisesRegex(nm.UsageError, "int"):
+            nm.train(callbacks=[3], data="/nowhere", model="resnet20")
+        net = Net()
+        run = net.fit(data, epochs=3, batch=10, lr=0.01, callbacks=nm.EarlyStopping(patience=1), **self.how)
+        self.assertRegex((run.path / "args.yaml").read_text(), "(?m)^batch: 10$")
+        self.assertRegex((run.path / "args.yaml").read_text(), "(?m)^patience: 1$")
+        for given, words in ((None, "NoneType"), (b"abc", "bytes"), ((i for i in range(3)), "generator"), (data, "Data"), ([None], "NoneType"), ([[[1], [1, 2]]], "list"), (images[0].transpose(2, 0, 1), "C,H,W"),
+                             (images.transpose(0, 3, 1, 2), "C,H,W"), ([images[0].transpose(2, 0, 1)], "C,H,W")):
+            with self.assertRaisesRegex(nm.UsageError, f"^predict: .*{words}"):
+                net.predict(given)
+        for topk in (0, -1, 1.5, "2"):
+            with self.assertRaisesRegex(nm.UsageError, "topk"):
+                net.predict(images[0], topk=topk)
+        with self.assertRaisesRegex(nm.UsageError, r"run.evaluate\(data=…\)"):
+            run.evaluate(data)
+        with self.assertRaisesRegex(nm.UsageError, r"nm.resume\(run, model=…, data=…\)"):
+            nm.resume(run.path)
+        with self.assertRaisesRegex(nm.UsageError, "the Data of"):
+            nm.resume(run.path, model=Net(), data=(images, labels))
 
     def test_a_loop_of_ones_own(self):
         images, labels = squares(120)
