@@ -150,9 +150,9 @@ Result interruptible(const std::function<Result(const std::atomic<int>& stop)>& 
     }
     thread.join();
   }
-  Result result = future.get();
+  if (!interrupt && PyErr_CheckSignals() != 0) interrupt.emplace();  // that a data set of Python has raised at the end
   if (interrupt) throw std::move(*interrupt);
-  return result;
+  return future.get();
 }
 
 nb::dict metrics_dict(const Metrics& metrics) {

@@ -359,6 +359,32 @@ class Training(unittest.TestCase):
         with self.assertRaisesRegex(OSError, "gone"):
             nm.data.samples(Broken())
 
+    def test_an_image_may_be_unreadable_but_code_may_not_fail(self):
+        images, labels = squares(60)
+        for error, wanted in ((OSError("gone"), None), (ValueError("damaged"), None), (RuntimeError("a bug"), nm.FailureError), (IndexError("a bug"), nm.FailureError),
+                              (KeyboardInterrupt(), KeyboardInterrupt), (SystemExit(), KeyboardInterrupt)):
+
+            class Failing:
+                read = False
+
+                def __len__(self):
+                    return 60
+
+                def __getitem__(self, i):
+                    if i == 7 and self.read:
+                        raise error
+                    return images[i], int(labels[i])
+
+            failing = Failing()
+            data = nm.data.samples(failing, val_split=0.25, imgsz=12)
+            failing.read = True
+            with self.subTest(repr(error)):
+                if wanted is None:
+                    self.assertGreater(Net().fit(data, epochs=1, batch=10, max_bad=1, **self.how).metrics["samples"], 13)
+                else:
+                    with self.assertRaisesRegex(wanted, "a bug" if wanted is nm.FailureError else ""):
+                        Net().fit(data, epochs=1, batch=10, max_bad=1, **self.how)
+
     def test_labels_of_all_kinds(self):
         images, labels = squares(24)
         wide = np.asarray([np.int64(1)] * 23 + [3])
