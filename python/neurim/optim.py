@@ -18,6 +18,8 @@ from typing import Any
 from . import _core
 from ._core import Tensor
 from .module import is_frozen
+from .tensors import check_tensors
+from .tensors import tensor as tensor_of
 
 
 class Optimizer:
@@ -27,11 +29,12 @@ class Optimizer:
         named = _named(params)
         if not named:
             raise _core.UsageError("optimizer: there are no parameters to step")
+        self._names = [name for name, _ in named]
         self._core = kind(named, *config)
         if clip_norm is not None:
-            self._core.clip_norm(clip_norm)
+            self._core.clip_norm(_number("clip_norm", clip_norm))
         if clip_value is not None:
-            self._core.clip_value(clip_value)
+            self._core.clip_value(_number("clip_value", clip_value))
 
     def minimize(self, loss: Tensor, samples: float = 1) -> Tensor:
         """Records the gradients of `loss`, a scalar, and a step, in a function that `compile` traces with training=True.
@@ -40,14 +43,28 @@ class Optimizer:
         """
         if not _core.tracing():
             raise _core.UsageError("minimize: is for functions that are compiled: step = nm.compile(function, training=True)")
+        check_tensors("minimize", loss)
         if loss.shape != ():
             raise _core.UsageError(f"minimize: the loss has shape {loss.shape}; it has to be a scalar, such as a mean")
         self._core.minimize(loss, samples)
         return loss
 
     def step(self, gradients: Iterable[Tensor]) -> None:
-        """Moves all weights by one step; one gradient for each parameter, in their order, as value_and_grad gives them."""
-        self._core.step(list(gradients))
+        """Moves all weights by one step; one gradient for each parameter, in their order, as value_and_grad gives them.
+
+        Gradients may also be arrays. Throws UsageError for another number of them, and for None.
+        """
+        if isinstance(gradients, (Tensor, Mapping)) or not isinstance(gradients, Iterable):
+            raise _core.UsageError(f"step: takes a list of gradients, got a {type(gradients).__name__}")
+        given = list(gradients)
+        if len(given) != len(self._names):
+            raise _core.UsageError(f"step: there are {len(given)} gradients for {len(self._names)} parameters; give one for each, in their order")
+        for at, one in enumerate(given):
+            if not isinstance(one, Tensor):
+                if not hasattr(one, "__array__") and not hasattr(one, "__dlpack__"):
+                    raise _core.UsageError(f"step: the gradient of {self._names[at]} is a {type(one).__name__}; it is a tensor or an array")
+                given[at] = tensor_of(one)
+        self._core.step(given)
 
     update = step
 
@@ -58,7 +75,7 @@ class Optimizer:
 
     @lr.setter
     def lr(self, lr: float) -> None:
-        self._core.lr = lr
+        self._core.lr = _number("lr", lr)
 
     @property
     def steps(self) -> int:
@@ -84,15 +101,41 @@ class Optimizer:
 def _named(params: Any) -> list[tuple[str, Tensor]]:
     if hasattr(params, "named_parameters"):
         return list(params.named_parameters(learnt=True))
+    if isinstance(params, (Tensor, str)) or hasattr(params, "__array__") or not isinstance(params, Iterable):
+        raise _core.UsageError(f"optimizer: the parameters are a single {type(params).__name__}; give a list of tensors, such as [tensor], or a Module")
     pairs: list[tuple[str, Tensor]] = []
     for i, one in enumerate(params):
         if isinstance(one, dict):
             raise _core.UsageError("optimizer: there are no groups of parameters; make an optimizer for each group")
-        name, tensor = (one.name, one) if isinstance(one, Tensor) else one
+        name, tensor = (one.name, one) if isinstance(one, Tensor) else one if isinstance(one, tuple) and len(one) == 2 else ("", one)
+        if not isinstance(tensor, Tensor):
+            raise _core.UsageError(f"optimizer: parameter {i} is a {type(tensor).__name__}; give tensors, or pairs of a name and a tensor")
+        if not _core.is_floating(tensor.dtype):
+            raise _core.UsageError(f"optimizer: parameter {i} is {tensor.dtype}, which has no gradient; leave it out, or convert it to f32")
         if not is_frozen(tensor):
             pairs.append((name or f"parameter{i}", tensor))
     twice = len({name for name, _ in pairs}) < len(pairs)
     return [(f"parameter{i}" if twice else name, tensor) for i, (name, tensor) in enumerate(pairs)]
+
+
+def _number(word: str, value: Any) -> float:
+    """An option that is a number, as a float. Throws UsageError for what is none."""
+    try:
+        if not isinstance(value, (str, bytes)):
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise _core.UsageError(f"optimizer: {word} is {value!r}; it is a number")
+
+
+def _numbers(**options: Any) -> list[float]:
+    return [_number(word, value) for word, value in options.items()]
+
+
+def _betas(betas: Any) -> list[float]:
+    if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+        raise _core.UsageError(f"optimizer: betas is {betas!r}; it is two numbers, such as (0.9, 0.999)")
+    return [_number("betas", one) for one in betas]
 
 
 class SGD(Optimizer):
@@ -111,8 +154,8 @@ class SGD(Optimizer):
         clip_norm: float | None = None,
         clip_value: float | None = None,
     ) -> None:
-        config = (lr, momentum, dampening, weight_decay, nesterov, decay_1d)
-        super().__init__(params, _core.SGD, *config, clip_norm=clip_norm, clip_value=clip_value)
+        config = _numbers(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay)
+        super().__init__(params, _core.SGD, *config, bool(nesterov), bool(decay_1d), clip_norm=clip_norm, clip_value=clip_value)
 
 
 class Adam(Optimizer):
@@ -130,7 +173,8 @@ class Adam(Optimizer):
         clip_norm: float | None = None,
         clip_value: float | None = None,
     ) -> None:
-        super().__init__(params, _core.Adam, lr, *betas, eps, weight_decay, decay_1d, clip_norm=clip_norm, clip_value=clip_value)
+        config = _numbers(lr=lr) + _betas(betas) + _numbers(eps=eps, weight_decay=weight_decay)
+        super().__init__(params, _core.Adam, *config, bool(decay_1d), clip_norm=clip_norm, clip_value=clip_value)
 
 
 class AdamW(Optimizer):
@@ -148,7 +192,8 @@ class AdamW(Optimizer):
         clip_norm: float | None = None,
         clip_value: float | None = None,
     ) -> None:
-        super().__init__(params, _core.AdamW, lr, *betas, eps, weight_decay, decay_1d, clip_norm=clip_norm, clip_value=clip_value)
+        config = _numbers(lr=lr) + _betas(betas) + _numbers(eps=eps, weight_decay=weight_decay)
+        super().__init__(params, _core.AdamW, *config, bool(decay_1d), clip_norm=clip_norm, clip_value=clip_value)
 
 
 def cosine_lr(lr: float, at: float, total: float, min_lr: float = 0) -> float:

@@ -232,11 +232,17 @@ def seed(number: builtins.int) -> None:
     """Makes draws of this thread, and the first weights of layers that are made from now on, repeat themselves."""
     from .. import init
 
-    number = _integral(number, "seed: the number")
-    if not 0 <= number < 1 << 64:
-        raise UsageError(f"seed: the number is {number}; it is 0 or more, and of 64 bits")
+    number = checked_seed("seed: the number", number)
     _core.seed_random(number)
     init.seed(number)
+
+
+def checked_seed(what: str, number: Any) -> builtins.int:
+    """The number of a seed. Throws UsageError for what is none."""
+    number = _integral(number, what)
+    if not 0 <= number < 1 << 64:
+        raise UsageError(f"{what} is {number}; it is 0 or more, and of 64 bits at most")
+    return builtins.int(number)
 
 
 def cat(tensors: Sequence[Tensor], dim: builtins.int = 0) -> Tensor:
