@@ -9,6 +9,7 @@ import math
 
 from . import _core
 from ._core import Tensor, UsageError
+from .tensors.making import checked_seed
 
 __all__ = [
     "calculate_gain",
@@ -32,7 +33,7 @@ _draws = 0
 def seed(number: int) -> None:
     """Starts the draws anew: the same number gives the same values to the same layers built in the same order."""
     global _seed, _draws
-    _seed, _draws = number, 0
+    _seed, _draws = checked_seed("seed: the number", number), 0
 
 
 def _draw(tensor: Tensor, kind: str, a: float, b: float) -> Tensor:

@@ -146,9 +146,13 @@ def _checked_labels(y: Any, rows: int) -> NDArray[Any]:
     return labels
 
 
+def _is_number(value: Any, kind: type = numbers.Real) -> bool:
+    return isinstance(value, kind)
+
+
 def _whole(value: Any, name: str) -> int:
     """Returns a parameter that is a positive whole number. Raises ValueError for what is none."""
-    if not isinstance(value, numbers.Integral) or value < 1:
+    if not _is_number(value, numbers.Integral) or value < 1:
         raise ValueError(f"{name} is {value!r}; it is a whole number of 1 or more")
     return int(value)
 
@@ -397,7 +401,7 @@ class PCA(_Estimator):
         rows, features = X.shape
         most = min(rows, features)
         wanted = most if self.n_components is None else self.n_components
-        if not isinstance(wanted, numbers.Integral) and not (isinstance(wanted, numbers.Real) and 0 < wanted < 1):
+        if not _is_number(wanted, numbers.Integral) and not (_is_number(wanted) and 0 < wanted < 1):
             raise ValueError(f"n_components is {wanted!r}; it is a whole number, a share between 0 and 1, or None")
         if not 0 <= wanted <= most:
             raise ValueError(
@@ -495,10 +499,8 @@ class KMeans(_Estimator):
         random = isinstance(self.init, str) and self.init == "random"
         if isinstance(self.n_init, str) and self.n_init == "auto":
             runs = 10 if random else 1
-        elif isinstance(self.n_init, numbers.Integral) and self.n_init >= 1:
-            runs = int(self.n_init)
         else:
-            raise ValueError(f"n_init is {self.n_init!r}; it is a whole number of 1 or more, or 'auto'")
+            runs = _whole(self.n_init, "n_init")
         best = None
         for _ in range(runs if isinstance(self.init, str) else 1):
             run = self._run(rows, self._seeds(rows, mean, state), tolerance)
@@ -627,7 +629,7 @@ class LogisticRegression(_Estimator):
         Raises ValueError for fewer than two classes. Warns when `max_iter` iterations do not reach `tol`.
         """
         rows = self._rows_of_fit(X).astype(np.float64)
-        if not isinstance(self.C, numbers.Real) or not self.C > 0:
+        if not _is_number(self.C) or not self.C > 0:
             raise ValueError(f"C is {self.C!r}; it is a number above 0")
         _whole(self.max_iter, "max_iter")
         self.classes_, places = _labels(y, len(rows))

@@ -48,11 +48,13 @@ def _dtype(dtype: Any) -> str:
 
 def _shape(shape: tuple[Any, ...]) -> tuple[builtins.int, ...]:
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-    return tuple(size if isinstance(size, _core.Size) else _integral(size, "a size") for size in sizes)
+    return tuple(_integral(size, "a size") for size in sizes)
 
 
 def _integral(value: Any, what: str) -> builtins.int:
     """A whole number of Python. Throws UsageError for what is none, also for 2.0 and "2"."""
+    if isinstance(value, _core.Size):
+        return value
     try:
         return _whole(value)
     except TypeError:
