@@ -9,7 +9,7 @@
 from typing import TYPE_CHECKING
 
 from . import tensors as _methods  # gives Tensor its operators
-from ._core import DataError, Error, FailureError, ResourceError, Tensor, UsageError, set_threads, threads
+from ._core import DataError, Error, FailureError, ResourceError, Tensor, UsageError, threads
 from .module import Module, ModuleDict, ModuleList, Parameter, Sequential
 from .tensors import (
     abs,
@@ -51,6 +51,7 @@ from .tensors import (
     reshape,
     round,
     seed,
+    set_threads,
     sign,
     sin,
     sort,

@@ -20,6 +20,7 @@ from ._core import Tensor
 from .module import is_frozen
 from .tensors import check_tensors
 from .tensors import tensor as tensor_of
+from .tensors.common import _real
 
 
 class Optimizer:
@@ -32,9 +33,9 @@ class Optimizer:
         self._names = [name for name, _ in named]
         self._core = kind(named, *config)
         if clip_norm is not None:
-            self._core.clip_norm(_number("clip_norm", clip_norm))
+            self._core.clip_norm(_real(clip_norm, "clip_norm"))
         if clip_value is not None:
-            self._core.clip_value(_number("clip_value", clip_value))
+            self._core.clip_value(_real(clip_value, "clip_value"))
 
     def minimize(self, loss: Tensor, samples: float = 1) -> Tensor:
         """Records the gradients of `loss`, a scalar, and a step, in a function that `compile` traces with training=True.
@@ -46,7 +47,7 @@ class Optimizer:
         check_tensors("minimize", loss)
         if loss.shape != ():
             raise _core.UsageError(f"minimize: the loss has shape {loss.shape}; it has to be a scalar, such as a mean")
-        self._core.minimize(loss, samples)
+        self._core.minimize(loss, _real(samples, "minimize: samples"))
         return loss
 
     def step(self, gradients: Iterable[Tensor]) -> None:
@@ -75,7 +76,7 @@ class Optimizer:
 
     @lr.setter
     def lr(self, lr: float) -> None:
-        self._core.lr = _number("lr", lr)
+        self._core.lr = _real(lr, "lr")
 
     @property
     def steps(self) -> int:
@@ -118,24 +119,14 @@ def _named(params: Any) -> list[tuple[str, Tensor]]:
     return [(f"parameter{i}" if twice else name, tensor) for i, (name, tensor) in enumerate(pairs)]
 
 
-def _number(word: str, value: Any) -> float:
-    """An option that is a number, as a float. Throws UsageError for what is none."""
-    try:
-        if not isinstance(value, (str, bytes)):
-            return float(value)
-    except (TypeError, ValueError):
-        pass
-    raise _core.UsageError(f"optimizer: {word} is {value!r}; it is a number")
-
-
 def _numbers(**options: Any) -> list[float]:
-    return [_number(word, value) for word, value in options.items()]
+    return [_real(value, word) for word, value in options.items()]
 
 
 def _betas(betas: Any) -> list[float]:
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
         raise _core.UsageError(f"optimizer: betas is {betas!r}; it is two numbers, such as (0.9, 0.999)")
-    return [_number("betas", one) for one in betas]
+    return [_real(one, "betas") for one in betas]
 
 
 class SGD(Optimizer):
@@ -198,14 +189,14 @@ class AdamW(Optimizer):
 
 def cosine_lr(lr: float, at: float, total: float, min_lr: float = 0) -> float:
     """Half a cosine from lr at 0 to min_lr at `total`, and min_lr after that (Loshchilov and Hutter, arXiv 1608.03983)."""
-    return float(_core.cosine_lr(lr, at, total, min_lr))
+    return float(_core.cosine_lr(*_numbers(lr=lr, at=at, total=total, min_lr=min_lr)))
 
 
 def step_lr(lr: float, at: float, every: float, gamma: float = 0.1) -> float:
     """lr * gamma^floor(at / every). Throws UsageError unless every > 0."""
-    return float(_core.step_lr(lr, at, every, gamma))
+    return float(_core.step_lr(*_numbers(lr=lr, at=at, every=every, gamma=gamma)))
 
 
 def warmup_lr(lr: float, at: float, warmup: float, start: float = 0) -> float:
     """The straight line from `start` at 0 to lr at `warmup`, and lr after that."""
-    return float(_core.warmup_lr(lr, at, warmup, start))
+    return float(_core.warmup_lr(*_numbers(lr=lr, at=at, warmup=warmup, start=start)))

@@ -337,7 +337,12 @@ class Tensors(unittest.TestCase):
                                 (lambda: x.reshape(1, 2).repeat(2), "repeat"), (lambda: nm.arange(0, 1, 0), "step is 0"), (lambda: x.chunk(0), "chunk"),
                                 (lambda: x.split(0), "split"), (lambda: x.reshape(1, 2).flatten(1, 0), "start_dim"), (lambda: x.norm(-1), "norm"),
                                 (lambda: x.gather(0, 3), "gather: takes tensors, got int"), (lambda: x.index_select(0, [1]), "index_select: takes"),
-                                (lambda: tensors.call("relu", [[1]]), "relu: takes tensors, got list")):
+                                (lambda: tensors.call("relu", [[1]]), "relu: takes tensors, got list"), (lambda: nm.stack(3), "stack: takes a list of tensors, got int"),
+                                (lambda: nm.cat([x], 1.5), "cat: dim is 1.5"), (lambda: x.split(1.5), "split: the size is 1.5"), (lambda: x.chunk("a"), "number of chunks is 'a'"),
+                                (lambda: x.clamp("a"), "clamp: min is 'a'"), (lambda: nm.arange("a"), "arange: a number is 'a'"), (lambda: nm.linspace(0, None, 2), "linspace: end is None"),
+                                (lambda: x.norm(None), "norm: p is None"), (lambda: x.std(correction="a"), "correction is 'a'"), (lambda: x.size(7), "dim is 7"),
+                                (lambda: x.round(1.5), "decimals is 1.5"), (lambda: nm.set_threads(1.5), "threads is 1.5"), (lambda: nm.init.normal_(x, "a"), "init: a number is 'a'"),
+                                (lambda: nm.init.normal_([1]), "init: takes tensors"), (lambda: nm.optim.cosine_lr("a", 1, 2), "lr is 'a'")):
             with self.assertRaisesRegex(nm.UsageError, words):
                 function()
         self.assertEqual((x.repeat(0, 2).shape, x.repeat(0).shape, [one.shape for one in nm.zeros(0, 3).split(2)], [one.shape for one in nm.zeros(0, 3).chunk(2)]),

@@ -108,7 +108,7 @@ class Optimizers(unittest.TestCase):
         weight = net.weight
         for function, words in (
             (lambda: nm.optim.SGD(weight), "single Tensor; give a list"), (lambda: nm.optim.SGD(np.ones(2)), "single ndarray"), (lambda: nm.optim.SGD([1.0]), "parameter 0 is a float"),
-            (lambda: nm.optim.SGD([nm.tensor([1])]), "parameter 0 is i64"), (lambda: nm.optim.SGD([weight], lr="0.1"), "lr is '0.1'; it is a number"), (lambda: nm.optim.SGD([weight], momentum=None), "momentum is None"),
+            (lambda: nm.optim.SGD([nm.tensor([1])]), "parameter 0 is i64"), (lambda: nm.optim.SGD([weight], lr="0.1"), "lr is '0.1'; it has to be a number"), (lambda: nm.optim.SGD([weight], momentum=None), "momentum is None"),
             (lambda: nm.optim.Adam([weight], betas=(0.9, 0.99, 0.999)), "betas is .* two numbers"), (lambda: nm.optim.AdamW([weight], betas=0.9), "betas is 0.9"), (lambda: nm.optim.AdamW([weight], eps="a"), "eps is 'a'"),
             (lambda: setattr(opt, "lr", "x"), "lr is 'x'"), (lambda: nm.optim.SGD([weight], clip_norm="x"), "clip_norm is 'x'"), (lambda: opt.step([weight]), "1 gradients for 2 parameters"),
             (lambda: opt.step(weight), "list of gradients, got a Tensor"), (lambda: opt.step([weight, None]), "gradient of .* is a NoneType"),

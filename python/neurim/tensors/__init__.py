@@ -49,7 +49,7 @@ from .functions import (
     var,
 )
 from .indexing import sum_of
-from .making import arange, cat, concat, eye, from_dlpack, full, full_like, linspace, ones, ones_like, rand, randn, seed, stack, tensor, zeros, zeros_like
+from .making import arange, cat, concat, eye, from_dlpack, full, full_like, linspace, ones, ones_like, rand, randn, seed, set_threads, stack, tensor, zeros, zeros_like
 from .products import einsum, outer
 
 __all__ = [
@@ -97,6 +97,7 @@ __all__ = [
     "reshape",
     "round",
     "seed",
+    "set_threads",
     "sign",
     "sin",
     "sort",

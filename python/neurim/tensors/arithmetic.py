@@ -10,7 +10,7 @@ from typing import Any
 from .. import _core
 from .._core import Tensor, UsageError
 from ..arrays import is_arrow
-from .common import Number, _one, _promoted
+from .common import Number, _integral, _one, _promoted, _real
 from .making import _filled, tensor
 
 _OF_BOOLS = {
@@ -225,6 +225,7 @@ def _ceil(x: Tensor) -> Tensor:
 
 def _round(x: Tensor, decimals: builtins.int = 0) -> Tensor:
     """The nearest whole number, the even one of two, in the dtype of x; or the nearest with so many decimals. The gradient is 0."""
+    decimals = _integral(decimals, "round: decimals")
     if not _core.is_floating(x.dtype):
         return x
     if decimals == 0:
@@ -269,8 +270,8 @@ def _isinf(x: Tensor) -> Tensor:
 def _clamp(x: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
     """Each element brought into [min, max], numbers or tensors; max where min is above it. Whole numbers stay such where the bounds are."""
     if _core.is_floating(x.dtype) and not any(isinstance(one, Tensor) or getattr(one, "ndim", 0) for one in (min, max)):
-        high = math.inf if max is None else builtins.float(max)
-        low = -math.inf if min is None else builtins.min(builtins.float(min), high)
+        high = math.inf if max is None else _real(max, "clamp: max")
+        low = -math.inf if min is None else builtins.min(_real(min, "clamp: min"), high)
         return _one("clamp", x, low=low, high=high)
     out = x if min is None else maximum(x, min)
     out = out if max is None else minimum(out, max)

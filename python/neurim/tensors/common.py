@@ -62,6 +62,17 @@ def _integral(value: Any, what: str) -> builtins.int:
         raise UsageError(f"{what} is {shown}; it has to be a whole number") from None
 
 
+def _real(value: Any, what: str) -> builtins.float:
+    """A number as a float of Python. Throws UsageError for what is none, also for "2"."""
+    try:
+        if not isinstance(value, (str, bytes)):
+            return builtins.float(value)
+    except (TypeError, ValueError):
+        pass
+    shown = repr(value) if value is None or isinstance(value, str) else f"a {type(value).__name__}"
+    raise UsageError(f"{what} is {shown}; it has to be a number")
+
+
 def _axes(dim: Axes) -> list[builtins.int]:
     if dim is None:
         return []

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import index as index_of
 from typing import Any
 
 from .. import _core
 from .._core import Tensor, UsageError
 from ..arrays import is_arrow, is_table, tensor_of
-from .common import Number, _dtype, _integral, _one, _promoted, _shape, check_tensors
+from .common import Number, _dtype, _integral, _one, _promoted, _real, _shape, check_tensors
 
 
 def tensor(data: Any, dtype: Any = None, device: str = "cpu") -> Tensor:
@@ -186,7 +186,7 @@ def linspace(start: Number, end: Number, steps: builtins.int, dtype: Any = "f32"
     steps = _integral(steps, "linspace: steps")
     if steps < 0:
         raise UsageError(f"linspace: steps is {steps}; it is 0 or more")
-    first, last = builtins.float(start), builtins.float(end)
+    first, last = _real(start, "linspace: start"), _real(end, "linspace: end")
     if steps == 1:
         return full((1,), first, dtype)
     step, at = (last - first) / builtins.max(steps - 1, 1), arange(steps).to("f64")
@@ -212,7 +212,7 @@ def _plain(value: Any) -> Number:
     try:
         return index_of(value)
     except TypeError:
-        return builtins.float(value)
+        return _real(value, "arange: a number")
 
 
 def rand(*shape: Any, dtype: Any = "f32") -> Tensor:
@@ -237,6 +237,11 @@ def seed(number: builtins.int) -> None:
     init.seed(number)
 
 
+def set_threads(threads: builtins.int) -> None:
+    """How many threads compute, from now on; 1 to 1024."""
+    _core.set_threads(_integral(threads, "set_threads: threads"))
+
+
 def checked_seed(what: str, number: Any) -> builtins.int:
     """The number of a seed. Throws UsageError for what is none."""
     number = _integral(number, what)
@@ -247,10 +252,8 @@ def checked_seed(what: str, number: Any) -> builtins.int:
 
 def cat(tensors: Sequence[Tensor], dim: builtins.int = 0) -> Tensor:
     """Tensors one after the other along an axis; their other sizes are equal."""
-    if len(tensors) == 0:
-        raise UsageError("cat: there are no tensors; give one at least")
-    check_tensors("cat", *tensors)
-    return _one("concat", *_promoted(*tensors), axis=dim)
+    listed = _listed("cat", tensors)
+    return _one("concat", *_promoted(*listed), axis=_integral(dim, "cat: dim"))
 
 
 concat = cat
@@ -258,10 +261,18 @@ concat = cat
 
 def stack(tensors: Sequence[Tensor], dim: builtins.int = 0) -> Tensor:
     """Tensors of one shape along a new axis."""
-    if len(tensors) == 0:
-        raise UsageError("stack: there are no tensors; give one at least")
-    check_tensors("stack", *tensors)
-    return cat([one.unsqueeze(dim) for one in tensors], dim)
+    return cat([one.unsqueeze(dim) for one in _listed("stack", tensors)], dim)
+
+
+def _listed(name: str, tensors: Any) -> list[Tensor]:
+    """The tensors, one at least. Throws UsageError for others."""
+    if not isinstance(tensors, Iterable):
+        raise UsageError(f"{name}: takes a list of tensors, got {type(tensors).__name__}")
+    listed = list(tensors)
+    if not listed:
+        raise UsageError(f"{name}: there are no tensors; give one at least")
+    check_tensors(name, *listed)
+    return listed
 
 
 def _filled(value: Number, dtype: str, shape: tuple[builtins.int, ...] = ()) -> Tensor:

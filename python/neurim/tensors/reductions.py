@@ -10,7 +10,7 @@ from typing import Any
 from .. import _core
 from .._core import Tensor, UsageError
 from .arithmetic import _abs, _invert, _square, where
-from .common import Axes, Number, _axes, _axis, _dtype, _integral, _is_empty, _one, call
+from .common import Axes, Number, _axes, _axis, _dtype, _integral, _is_empty, _one, _real, call
 from .making import cat, ones
 from .shape import _split, _squeeze
 
@@ -151,8 +151,9 @@ def _var(
     _check_out(out)
     x = _floating_in("var", x, dtype)
     axes = [_axis(x, one) for one in _axes(_chosen(x, dim if axis is None else axis))] or list(range(x.ndim))
-    less = correction if unbiased is None else builtins.int(unbiased)
+    less: Any = correction if unbiased is None else builtins.int(unbiased)
     less = less if ddof is None else ddof
+    less = less if isinstance(less, builtins.int) else _real(less, "var: correction")
     count = math.prod(x.shape[one] for one in axes)
     wide = x.to("f32") if x.dtype in ("f16", "bf16") else x
     found = _sum((wide - _mean(wide, axes, True)) ** 2, axes, keepdim or keepdims) / builtins.max(count - less, 0)
@@ -186,7 +187,7 @@ def _norm(
     x, axes, keep = x if _core.is_floating(x.dtype) else x.to("f32"), _chosen(x, dim if axis is None else axis), keepdim or keepdims
     if p in (2, "fro"):
         return _root(_sum(_square(x), axes, keep))
-    if isinstance(p, str) or p <= 0:
+    if isinstance(p, str) or _real(p, "norm: p") <= 0:
         raise UsageError(f"norm: p is {p!r}; it is a number above 0, or 'fro'")
     size = _abs(x)
     if p == math.inf:
