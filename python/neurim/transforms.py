@@ -44,10 +44,14 @@ def _flatten(value: Any, tensors: list[Tensor]) -> Any:
         return (type(value), tuple(_flatten(one, tensors) for one in value))
     if isinstance(value, dict):
         return (dict, tuple((key, _flatten(one, tensors)) for key, one in value.items()))
-    # Scalars of NumPy, which have no length, are constants as numbers of Python are; arrays without axes are not.
-    if hasattr(value, "ndim") and hasattr(type(value), "__len__") and (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) or is_arrow(value):
-        return _flatten(Tensor(value), tensors)
-    return (_Constant, _Constant(value))
+    return _flatten(Tensor(value), tensors) if _is_array(value) or is_arrow(value) else (_Constant, _Constant(value))
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array, also one without axes. Scalars of NumPy, which have no length, are none."""
+    if hasattr(type(value), "__array_interface__") and not hasattr(value, "dtype"):  # such as an image of Pillow
+        return True
+    return hasattr(value, "ndim") and hasattr(type(value), "__len__") and (hasattr(value, "__array__") or hasattr(value, "__dlpack__"))
 
 
 def _build(structure: Any, tensors: list[Tensor]) -> Any:

@@ -195,6 +195,7 @@ class Tensors(unittest.TestCase):
         self.assertEqual((scalar.argmax(0).item(), scalar.argmin(-1).item()), (0, 0))
         for dtype in ("f16", "bf16"):
             self.assertEqual(nm.tensor([3000.0, -7000.0], dtype).std().item(), torch.tensor([3000.0, -7000.0]).to({"f16": torch.float16, "bf16": torch.bfloat16}[dtype]).std().item())
+            self.assertEqual((nm.tensor([300.0, 400.0], dtype).norm().item(), nm.tensor([300.0], dtype).norm(3).dtype), (500, dtype))
         self.assertEqual([one.shape for one in nm.zeros(2, 0).topk(1, 0)], [(1, 0), (1, 0)])
 
     def test_clamp_round_and_order_are_torchs(self):
@@ -407,7 +408,7 @@ class Tensors(unittest.TestCase):
 
     def test_images_of_pillow_are_arrays(self):
         image = __import__("PIL.Image").Image.fromarray(np.arange(18, dtype=np.uint8).reshape(2, 3, 3))
-        for made in (nm.tensor(image), nm.from_dlpack(image), nm.tensor([image])[0]):
+        for made in (nm.tensor(image), nm.from_dlpack(image), nm.tensor([image])[0], nm.compile(lambda x: x)(image), nm.zeros(1, dtype="u8") + image):
             np.testing.assert_array_equal(made.numpy(), np.asarray(image))
 
     def test_memory_is_shared_both_ways(self):

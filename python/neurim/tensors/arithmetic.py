@@ -100,7 +100,7 @@ def _comparison(name: str) -> Callable[[Tensor, Any], Tensor]:
 def _usable(value: Any) -> builtins.bool:
     """Whether an operator makes a tensor of it."""
     known = isinstance(value, (Tensor, builtins.bool, builtins.int, builtins.float, list, tuple))
-    return known or hasattr(value, "__array__") or hasattr(value, "__dlpack__") or is_arrow(value)
+    return known or any(hasattr(type(value), name) for name in ("__array__", "__dlpack__", "__array_interface__")) or is_arrow(value)
 
 
 def _operator(function: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Tensor]:

@@ -151,7 +151,7 @@ def _var(
     _check_out(out)
     x = _floating_in("var", x, dtype)
     axes = [_axis(x, one) for one in _axes(_chosen(x, dim if axis is None else axis))] or list(range(x.ndim))
-    less: Any = correction if unbiased is None else builtins.int(unbiased)
+    less: float = correction if unbiased is None else builtins.int(unbiased)
     less = less if ddof is None else ddof
     less = less if isinstance(less, builtins.int) else _real(less, "var: correction")
     count = math.prod(x.shape[one] for one in axes)
@@ -184,6 +184,8 @@ def _norm(
     x: Tensor, p: Number | str = 2, dim: Axes = None, keepdim: builtins.bool = False, *, axis: Axes = None, keepdims: builtins.bool = False
 ) -> Tensor:  # fmt: skip
     """The p-norm of the elements over an axis, several, or all; "fro" is 2, and infinity the largest absolute value."""
+    if x.dtype in ("f16", "bf16"):  # whose powers overflow
+        return _norm(x.to("f32"), p, dim, keepdim, axis=axis, keepdims=keepdims).to(x.dtype)
     x, axes, keep = x if _core.is_floating(x.dtype) else x.to("f32"), _chosen(x, dim if axis is None else axis), keepdim or keepdims
     if p in (2, "fro"):
         return _root(_sum(_square(x), axes, keep))
