@@ -30,9 +30,12 @@ _HINTS = {
 def is_arrow(x: Any) -> bool:
     """Whether x exports a column or a table by Arrow's PyCapsule interface, and is no tensor.
 
-    Of pandas only series of Arrow's dtypes: others export a copy, in which NaN are nulls.
+    Of pandas only series of Arrow's dtypes: others export a copy, in which NaN are nulls. What has `__array_interface__`
+    is an array: images of Pillow export Arrow too, but without their shape.
     """
     if isinstance(x, (Tensor, type)) or not (hasattr(x, "__arrow_c_array__") or hasattr(x, "__arrow_c_stream__")):
+        return False
+    if hasattr(type(x), "__array_interface__"):
         return False
     return not _is_pandas(x) or hasattr(getattr(x, "dtype", None), "pyarrow_dtype")
 

@@ -9,6 +9,9 @@ import math
 
 from . import _core
 from ._core import Tensor, UsageError
+from .tensors import check_tensors
+from .tensors.common import _real
+from .tensors.making import checked_seed
 
 __all__ = [
     "calculate_gain",
@@ -32,12 +35,14 @@ _draws = 0
 def seed(number: int) -> None:
     """Starts the draws anew: the same number gives the same values to the same layers built in the same order."""
     global _seed, _draws
-    _seed, _draws = number, 0
+    _seed, _draws = checked_seed("seed: the number", number), 0
 
 
 def _draw(tensor: Tensor, kind: str, a: float, b: float) -> Tensor:
     """Fills the tensor from a distribution; see _core.fill."""
     global _draws
+    check_tensors("init", tensor)
+    a, b = _real(a, "init: a number"), _real(b, "init: a number")
     _draws += 1
     drawn = tensor if tensor.dtype == "f32" and tensor.device == "cpu" else _core.full(list(tensor.shape), 0.0, "f32")
     _core.fill(drawn, kind, a, b, _seed, str(_draws))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import numbers
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +31,7 @@ __all__ = [
     "KNeighborsRegressor",
     "LogisticRegression",
     "NearestNeighbors",
+    "NotFittedError",
     "PCA",
 ]
 
@@ -39,10 +41,15 @@ _BLOCK = 1 << 22  # numbers in a block of distances, 16 MB
 _SPARE = 8  # candidates beyond the neighbors asked for, among which exact distances choose
 
 
+class NotFittedError(ValueError, AttributeError):
+    """An estimator is used before its `fit`; scikit-learn's error of this name is of the same two kinds."""
+
+
 class _Estimator:
     """Base of the estimators: parameters as scikit-learn's `clone` and `GridSearchCV` expect them."""
 
     n_features_in_: int
+    _learnt: str  # the attribute that fit sets last
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Returns the constructor's parameters. `deep` has no effect: no parameter is an estimator."""
@@ -87,13 +94,16 @@ class _Estimator:
         self.n_features_in_ = rows.shape[1]
         return rows
 
+    def _check_fitted(self) -> None:
+        if not hasattr(self, self._learnt):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+
     def _rows_of(self, X: Any) -> NDArray[Any]:
         """Returns X (rows, features) as f32 or f64.
 
         Raises ValueError before `fit`, and for another number of features than `fit` has seen.
         """
-        if not hasattr(self, "n_features_in_"):
-            raise ValueError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        self._check_fitted()
         rows = _rows(X)
         if rows.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -112,13 +122,39 @@ def _rows(X: Any) -> NDArray[Any]:
 
 def _labels(y: Any, rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Returns the sorted classes in y and of each row the index of its class."""
+    classes, places = np.unique(_checked_labels(y, rows), return_inverse=True)
+    return classes, places.astype(np.int64)
+
+
+def _checked_labels(y: Any, rows: int) -> NDArray[Any]:
+    """Returns y (rows), of (rows,1) too. Raises ValueError for another shape, nulls, fractions, and texts among numbers."""
     labels = np.asarray(_readable(y, "y"))
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (rows,):
         raise ValueError(f"y has the shape {labels.shape}; X has {rows} rows, so give ({rows},)")
-    classes, numbers = np.unique(labels, return_inverse=True)
-    return classes, numbers.astype(np.int64)
+    if labels.dtype.kind == "O":
+        if any(one is None or type(one).__name__ == "NAType" or (isinstance(one, float) and one != one) for one in labels):
+            raise ValueError("y holds nulls; fill or drop these rows first")
+        if len({isinstance(one, str) for one in labels}) > 1:
+            raise ValueError("y mixes texts with other values; give classes of one kind")
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            raise ValueError("y holds NaN or infinity; fill or drop these rows first")
+        if (broken := labels != np.floor(labels)).any():
+            raise ValueError(f"y holds continuous numbers, such as {labels[broken][0]}; give classes, or use a regressor")
+    return labels
+
+
+def _is_number(value: Any, kind: type = numbers.Real) -> bool:
+    return isinstance(value, kind)
+
+
+def _whole(value: Any, name: str) -> int:
+    """Returns a parameter that is a positive whole number. Raises ValueError for what is none."""
+    if not _is_number(value, numbers.Integral) or value < 1:
+        raise ValueError(f"{name} is {value!r}; it is a whole number of 1 or more")
+    return int(value)
 
 
 def _matmul(a: NDArray[Any], b: NDArray[Any], transpose_b: bool = False) -> NDArray[Any]:
@@ -128,7 +164,7 @@ def _matmul(a: NDArray[Any], b: NDArray[Any], transpose_b: bool = False) -> NDAr
 
 
 def _accuracy(predicted: NDArray[Any], y: Any) -> float:
-    return float(np.mean(predicted == np.asarray(_readable(y, "y"))))
+    return float(np.mean(predicted == _checked_labels(y, len(predicted))))
 
 
 # Neighbors
@@ -206,11 +242,13 @@ class _Neighbors(_Estimator):
     """Base of what keeps rows and finds the nearest ones."""
 
     _points: NDArray[Any]
+    _learnt = "_points"
 
     def __init__(self, n_neighbors: int = 5) -> None:
         self.n_neighbors = n_neighbors
 
     def _keep(self, X: Any) -> None:
+        _whole(self.n_neighbors, "n_neighbors")
         self._points = self._rows_of_fit(X)
         self.n_samples_fit_ = len(self._points)
 
@@ -226,7 +264,9 @@ class _Neighbors(_Estimator):
         return (distances, indices) if return_distance else indices
 
     def _neighbors(self, X: Any, k: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        queries = self._points if X is None and hasattr(self, "_points") else self._rows_of(X)
+        self._check_fitted()
+        k = _whole(k, "n_neighbors")
+        queries = self._points if X is None else self._rows_of(X)
         wanted = k + (X is None)
         if not 1 <= k <= wanted <= self.n_samples_fit_:
             raise ValueError(
@@ -255,6 +295,8 @@ class NearestNeighbors(_Neighbors):
 
 class _WeightedNeighbors(_Neighbors):
     """Predicts from neighbors that count alike, or by the inverse of their distance."""
+
+    _learnt = "_y"
 
     def __init__(self, n_neighbors: int = 5, *, weights: str = "uniform") -> None:
         super().__init__(n_neighbors)
@@ -288,7 +330,8 @@ class KNeighborsClassifier(_WeightedNeighbors):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Returns the class of each row of X (rows, features)."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        shares = self.predict_proba(X)
+        return np.asarray(self.classes_[shares.argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Returns the share of each class among the neighbors (rows, classes), in the order of `classes_`."""
@@ -312,9 +355,10 @@ class KNeighborsRegressor(_WeightedNeighbors):
     def fit(self, X: Any, y: Any) -> KNeighborsRegressor:
         """Keeps the rows X (rows, features) and their targets y (rows) or (rows, targets)."""
         self._keep(X)
-        self._y = _array(y, "y").astype(np.float64)
-        if len(self._y) != self.n_samples_fit_:
-            raise ValueError(f"y has the shape {self._y.shape}; X has {self.n_samples_fit_} rows")
+        targets = _array(y, "y").astype(np.float64)
+        if targets.ndim not in (1, 2) or len(targets) != self.n_samples_fit_:
+            raise ValueError(f"y has the shape {targets.shape}; X has {self.n_samples_fit_} rows")
+        self._y = targets
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -324,8 +368,12 @@ class KNeighborsRegressor(_WeightedNeighbors):
 
     def score(self, X: Any, y: Any) -> float:
         """Returns the coefficient of determination R^2 of the prediction, averaged over targets."""
-        target = _array(y, "y")
-        residual = np.square(target - self.predict(X)).sum(axis=0)
+        target, predicted = _array(y, "y"), self.predict(X)
+        if 1 in (target.ndim, predicted.ndim) and target.shape[:1] == (target.size,) == (predicted.size,):  # (rows) and (rows,1) are one
+            target, predicted = target.reshape(-1), predicted.reshape(-1)
+        if target.shape != predicted.shape:
+            raise ValueError(f"y has the shape {target.shape}; the prediction of X has {predicted.shape}")
+        residual = np.square(target - predicted).sum(axis=0)
         spread = np.square(target - target.mean(axis=0)).sum(axis=0)
         # Of a constant target it is 1 where the prediction is right, else 0, as in scikit-learn.
         return float(np.mean(np.where(spread > 0, 1 - residual / np.where(spread > 0, spread, 1), residual == 0)))
@@ -342,6 +390,8 @@ class PCA(_Estimator):
     largest element is positive, as in scikit-learn.
     """
 
+    _learnt = "singular_values_"
+
     def __init__(self, n_components: int | float | None = None) -> None:
         self.n_components = n_components
 
@@ -351,6 +401,8 @@ class PCA(_Estimator):
         rows, features = X.shape
         most = min(rows, features)
         wanted = most if self.n_components is None else self.n_components
+        if not _is_number(wanted, numbers.Integral) and not (_is_number(wanted) and 0 < wanted < 1):
+            raise ValueError(f"n_components is {wanted!r}; it is a whole number, a share between 0 and 1, or None")
         if not 0 <= wanted <= most:
             raise ValueError(
                 f"n_components={wanted} must be between 0 and min(n_samples, n_features)={most}; X has {rows} rows "
@@ -390,7 +442,10 @@ class PCA(_Estimator):
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Returns the rows (rows, features) that have the coordinates X (rows, components)."""
+        self._check_fitted()
         coordinates = _rows(X)
+        if coordinates.shape[1] != len(self.components_):
+            raise ValueError(f"X has {coordinates.shape[1]} components, and this PCA has {len(self.components_)}")
         return np.asarray(_matmul(coordinates, self.components_.astype(coordinates.dtype)) + self.mean_)
 
 
@@ -405,6 +460,8 @@ class KMeans(_Estimator):
     A run ends when no label changes, or when the squares of the centers' shifts sum to at most `tol` times the mean
     variance of the features. Equal draws of `random_state` give scikit-learn's seeds.
     """
+
+    _learnt = "cluster_centers_"
 
     def __init__(
         self,
@@ -429,7 +486,9 @@ class KMeans(_Estimator):
         Raises ValueError for fewer rows than clusters and for centers of another shape.
         """
         rows = self._rows_of_fit(X).astype(np.float64)
-        if not 1 <= self.n_clusters <= len(rows):
+        _whole(self.n_clusters, "n_clusters")
+        _whole(self.max_iter, "max_iter")
+        if self.n_clusters > len(rows):
             raise ValueError(f"n_samples={len(rows)} should be >= n_clusters={self.n_clusters}")
         state = self.random_state
         if not isinstance(state, np.random.RandomState):
@@ -438,7 +497,10 @@ class KMeans(_Estimator):
         mean = rows.mean(axis=0)
         rows -= mean
         random = isinstance(self.init, str) and self.init == "random"
-        runs = self.n_init if isinstance(self.n_init, int) else 10 if random else 1
+        if isinstance(self.n_init, str) and self.n_init == "auto":
+            runs = 10 if random else 1
+        else:
+            runs = _whole(self.n_init, "n_init")
         best = None
         for _ in range(runs if isinstance(self.init, str) else 1):
             run = self._run(rows, self._seeds(rows, mean, state), tolerance)
@@ -553,6 +615,7 @@ class LogisticRegression(_Estimator):
     """
 
     classes_: NDArray[Any]
+    _learnt = "n_iter_"
 
     def __init__(self, *, C: float = 1.0, fit_intercept: bool = True, tol: float = 1e-4, max_iter: int = 100) -> None:
         self.C = C
@@ -566,12 +629,15 @@ class LogisticRegression(_Estimator):
         Raises ValueError for fewer than two classes. Warns when `max_iter` iterations do not reach `tol`.
         """
         rows = self._rows_of_fit(X).astype(np.float64)
-        self.classes_, numbers = _labels(y, len(rows))
+        if not _is_number(self.C) or not self.C > 0:
+            raise ValueError(f"C is {self.C!r}; it is a number above 0")
+        _whole(self.max_iter, "max_iter")
+        self.classes_, places = _labels(y, len(rows))
         classes = len(self.classes_)
         if classes < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}; give at least 2")
         outputs = 1 if classes == 2 else classes
-        objective = self._objective(rows, numbers, outputs)
+        objective = self._objective(rows, places, outputs)
         start = np.zeros(outputs * (rows.shape[1] + self.fit_intercept))
         solution, iterations, converged = _lbfgs(objective, start, self.tol, self.max_iter)
         if not converged:
@@ -584,11 +650,11 @@ class LogisticRegression(_Estimator):
         return self
 
     def _objective(
-        self, rows: NDArray[np.float64], numbers: NDArray[np.int64], outputs: int
+        self, rows: NDArray[np.float64], places: NDArray[np.int64], outputs: int
     ) -> Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]:
         """Returns the function of the weights (outputs, features) and the intercepts, in one array."""
         x = tensor(rows)
-        y = tensor(numbers if outputs > 1 else numbers[:, None].astype(np.float64))
+        y = tensor(places if outputs > 1 else places[:, None].astype(np.float64))
         name = "cross_entropy" if outputs > 1 else "binary_cross_entropy"
         parameters = [tensor(np.zeros((outputs, rows.shape[1])))]
         if self.fit_intercept:

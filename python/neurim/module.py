@@ -58,12 +58,16 @@ class _Learnt:
         return _Learnt, (self.data, self.requires_grad)
 
 
-def Parameter(data: Tensor, requires_grad: bool = True) -> Any:
+def Parameter(data: Any, requires_grad: bool = True) -> Any:
     """Marks a tensor as learnt: `self.weight = nm.Parameter(nm.randn((3, 4)))`, in a module.
 
     The attribute then reads as the tensor itself. With `requires_grad=False` it is frozen; see Module.requires_grad_.
+    Of a list or an array a tensor is made. Throws UsageError for one that is to be trained and is not floating.
     """
-    return _Learnt(data, requires_grad)
+    tensor = data if isinstance(data, Tensor) else data.data if isinstance(data, _Learnt) else tensor_of(data)
+    if requires_grad and not _core.is_floating(tensor.dtype):
+        raise UsageError(f"Parameter: the tensor is {tensor.dtype}, which cannot be trained; convert it to f32, or give requires_grad=False")
+    return _Learnt(tensor, requires_grad)
 
 
 class LoadResult(NamedTuple):
@@ -123,8 +127,10 @@ class Module:
 
         A tensor assigned to a parameter takes its place, which ties weights: `self.head.weight = self.embed.weight`.
         One assigned to a buffer is written into it, so that a replayed trace keeps it; one of another shape or dtype
-        takes its place. Raises UsageError for any other attribute that would be a value of a trace: no replay sets it.
+        takes its place. Raises UsageError for any other attribute that would be a value of a trace: no replay sets it,
+        and for what would silently take the place of a parameter, a buffer or a module: None may, and `del` removes it.
         """
+        self._check_kind(name, value)
         if isinstance(value, Tensor) and name in self._buffers:
             buffer = self._buffers[name]
             if buffer.shape == value.shape and buffer.dtype == value.dtype:
@@ -145,6 +151,19 @@ class Module:
         else:
             self._forget(name)
             object.__setattr__(self, name, value)
+
+    def _check_kind(self, name: str, value: Any) -> None:
+        """Throws UsageError where a registered name is assigned what is none of its kind."""
+        if value is None or isinstance(value, (Module, _Learnt)):
+            return
+        if name in self._modules:
+            kind, wanted = "module", "assign a Module"
+        elif isinstance(value, Tensor) or not (name in self._parameters or name in self._buffers):
+            return
+        else:
+            kind = "parameter" if name in self._parameters else "buffer"
+            wanted = "assign a tensor" + (", or nm.Parameter(…)" if kind == "parameter" else "")
+        raise UsageError(f"{type(self).__name__}.{name} is a {kind}, and gets a {type(value).__name__}; {wanted}, or remove it first: del module.{name}")
 
     def __delattr__(self, name: str) -> None:
         if not self._forget(name):
@@ -176,9 +195,26 @@ class Module:
         if not persistent:
             self._transient.add(name)
 
-    def add_module(self, name: str, module: Module) -> None:
+    def add_module(self, name: str, module: Module | None) -> None:
         """Assigns the attribute `name`."""
-        setattr(self, name, module)
+        setattr(self, name, module if module is None else _module(type(self).__name__, module))
+
+    def get_submodule(self, target: str) -> Module:
+        """The module of that full name, "layer1.0"; of "" this one. Raises AttributeError where there is none."""
+        module: Module = self
+        for name in target.split(".") if target else []:
+            if name not in module._modules:
+                raise AttributeError(f"{type(module).__name__} has no module '{name}' (of '{target}')")
+            module = module._modules[name]
+        return module
+
+    def get_parameter(self, target: str) -> Tensor:
+        """The parameter of that full name, "layer1.0.weight". Raises AttributeError where there is none."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if name not in module._parameters:
+            raise AttributeError(f"{type(module).__name__} has no parameter '{name}' (of '{target}')")
+        return module._parameters[name].data
 
     # Visits
 
@@ -269,6 +305,9 @@ class Module:
         for _, parameter in self._learnt():
             parameter.requires_grad = requires_grad
         return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Does nothing: gradients are values, and nothing adds them up."""
 
     def fit(self, data: Any, labels: Any = None, **options: Any) -> Run:
         """Trains on data of images, with the options of `neurim train`: epochs, batch, lr, opt, mixup, …; a Run.
@@ -425,6 +464,15 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
+def _module(owner: str, value: Any, name: str = "") -> Module:
+    """The value, which has to be a module. Throws UsageError for what is none."""
+    if isinstance(value, Module):
+        return value
+    shown = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    hint = "make one of it: call the class" if isinstance(value, type) else "give a layer, such as nn.ReLU() for F.relu, or a class of nm.Module"
+    raise UsageError(f"{owner}: {name or 'an entry'} is {shown} and no Module; {hint}")
+
+
 def _check_stored(name: str, value: object) -> None:
     if isinstance(value, Tensor) and value.traced:
         raise UsageError(
@@ -467,11 +515,15 @@ class _Listed(Module):
         if not isinstance(index, slice):
             return self._modules[self._name(index)]
         part = type(self).__new__(type(self))
-        part._modules.update(list(self._modules.items())[index])
+        part._modules.update(self._part(list(self._modules.items())[index]))
         return part
 
+    def _part(self, entries: list[tuple[str, Module]]) -> Iterable[tuple[str, Module]]:
+        """The names and modules of a slice."""
+        return entries
+
     def __setitem__(self, index: int, module: Module) -> None:
-        self._modules[self._name(index)] = module
+        self._modules[self._name(index)] = _module(type(self).__name__, module)
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -480,14 +532,17 @@ class _Listed(Module):
         return iter(self._modules.values())
 
     def append(self: M, module: Module) -> M:
-        """Adds a module at the end."""
-        self._modules[str(len(self._modules))] = module
+        """Adds a module at the end, under the next number."""
+        number = max([len(self._modules), *(int(name) + 1 for name in self._modules if name.isdecimal())])
+        self._modules[str(number)] = _module(type(self).__name__, module)
         return self
 
     def extend(self: M, modules: Iterable[Module]) -> M:
         """Adds modules at the end."""
+        if isinstance(modules, Tensor) or not isinstance(modules, Iterable):
+            raise UsageError(f"{type(self).__name__}: takes modules, got a {type(modules).__name__}")
         for module in modules:
-            self._modules[str(len(self._modules))] = module
+            self.append(module)
         return self
 
 
@@ -500,12 +555,12 @@ class Sequential(_Listed):
     def __init__(self, *modules: Module | Sequence[Module] | Mapping[str, Module]) -> None:
         """Takes modules, or one list or dictionary of them."""
         for module in modules:
-            if isinstance(module, Module):
-                self.append(module)
-            elif isinstance(module, Mapping):
-                self._modules.update(module)
-            else:
+            if isinstance(module, Mapping):
+                self._modules.update(_named_modules("Sequential", module))
+            elif len(modules) == 1 and isinstance(module, Iterable) and not isinstance(module, Module):
                 self.extend(module)
+            else:
+                self.append(_module("Sequential", module))
 
     def forward(self, input: Any) -> Any:
         """What the last module gives."""
@@ -521,6 +576,9 @@ class ModuleList(_Listed):
         """Takes the modules in order."""
         self.extend(modules)
 
+    def _part(self, entries: list[tuple[str, Module]]) -> Iterable[tuple[str, Module]]:
+        return ((str(number), module) for number, (_, module) in enumerate(entries))
+
 
 class ParameterList(Module):
     """A list of learnt tensors, named "0", "1", …; it has no forward."""
@@ -532,7 +590,7 @@ class ParameterList(Module):
 
     def append(self: M, tensor: Any) -> M:
         """Adds a tensor at the end."""
-        setattr(self, str(len(self)), Parameter(tensor) if isinstance(tensor, Tensor) else tensor)
+        setattr(self, str(len(self)), tensor if isinstance(tensor, _Learnt) else Parameter(tensor))
         return self
 
     def __getitem__(self, index: int) -> Tensor:
@@ -545,18 +603,28 @@ class ParameterList(Module):
         return (parameter.data for parameter in self._parameters.values())
 
 
+def _named_modules(owner: str, modules: Any) -> dict[str, Module]:
+    """A dictionary of modules, or pairs. Throws UsageError where a name is no text, or a value no module."""
+    named = dict(modules)
+    for name, module in named.items():
+        if not isinstance(name, str):
+            raise UsageError(f"{owner}: a name is {name!r}; names are texts")
+        _module(owner, module, f"'{name}'")
+    return named
+
+
 class ModuleDict(Module):
     """Modules by name; it has no forward."""
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
         """Takes a dictionary, or pairs of a name and a module."""
-        self._modules.update(modules)
+        self._modules.update(_named_modules("ModuleDict", modules))
 
     def __getitem__(self, name: str) -> Any:
         return self._modules[name]
 
     def __setitem__(self, name: str, module: Module) -> None:
-        self._modules[name] = module
+        self._modules.update(_named_modules("ModuleDict", {name: module}))
 
     def __contains__(self, name: str) -> bool:
         return name in self._modules

@@ -18,6 +18,9 @@ from typing import Any
 from . import _core
 from ._core import Tensor
 from .module import is_frozen
+from .tensors import check_tensors
+from .tensors import tensor as tensor_of
+from .tensors.common import _real
 
 
 class Optimizer:
@@ -27,11 +30,12 @@ class Optimizer:
         named = _named(params)
         if not named:
             raise _core.UsageError("optimizer: there are no parameters to step")
+        self._names = [name for name, _ in named]
         self._core = kind(named, *config)
         if clip_norm is not None:
-            self._core.clip_norm(clip_norm)
+            self._core.clip_norm(_real(clip_norm, "clip_norm"))
         if clip_value is not None:
-            self._core.clip_value(clip_value)
+            self._core.clip_value(_real(clip_value, "clip_value"))
 
     def minimize(self, loss: Tensor, samples: float = 1) -> Tensor:
         """Records the gradients of `loss`, a scalar, and a step, in a function that `compile` traces with training=True.
@@ -40,14 +44,28 @@ class Optimizer:
         """
         if not _core.tracing():
             raise _core.UsageError("minimize: is for functions that are compiled: step = nm.compile(function, training=True)")
+        check_tensors("minimize", loss)
         if loss.shape != ():
             raise _core.UsageError(f"minimize: the loss has shape {loss.shape}; it has to be a scalar, such as a mean")
-        self._core.minimize(loss, samples)
+        self._core.minimize(loss, _real(samples, "minimize: samples"))
         return loss
 
     def step(self, gradients: Iterable[Tensor]) -> None:
-        """Moves all weights by one step; one gradient for each parameter, in their order, as value_and_grad gives them."""
-        self._core.step(list(gradients))
+        """Moves all weights by one step; one gradient for each parameter, in their order, as value_and_grad gives them.
+
+        Gradients may also be arrays. Throws UsageError for another number of them, and for None.
+        """
+        if isinstance(gradients, (Tensor, Mapping)) or not isinstance(gradients, Iterable):
+            raise _core.UsageError(f"step: takes a list of gradients, got a {type(gradients).__name__}")
+        given = list(gradients)
+        if len(given) != len(self._names):
+            raise _core.UsageError(f"step: there are {len(given)} gradients for {len(self._names)} parameters; give one for each, in their order")
+        for at, one in enumerate(given):
+            if not isinstance(one, Tensor):
+                if not hasattr(one, "__array__") and not hasattr(one, "__dlpack__"):
+                    raise _core.UsageError(f"step: the gradient of {self._names[at]} is a {type(one).__name__}; it is a tensor or an array")
+                given[at] = tensor_of(one)
+        self._core.step(given)
 
     update = step
 
@@ -58,7 +76,7 @@ class Optimizer:
 
     @lr.setter
     def lr(self, lr: float) -> None:
-        self._core.lr = lr
+        self._core.lr = _real(lr, "lr")
 
     @property
     def steps(self) -> int:
@@ -84,15 +102,31 @@ class Optimizer:
 def _named(params: Any) -> list[tuple[str, Tensor]]:
     if hasattr(params, "named_parameters"):
         return list(params.named_parameters(learnt=True))
+    if isinstance(params, (Tensor, str)) or hasattr(params, "__array__") or not isinstance(params, Iterable):
+        raise _core.UsageError(f"optimizer: the parameters are a single {type(params).__name__}; give a list of tensors, such as [tensor], or a Module")
     pairs: list[tuple[str, Tensor]] = []
     for i, one in enumerate(params):
         if isinstance(one, dict):
             raise _core.UsageError("optimizer: there are no groups of parameters; make an optimizer for each group")
-        name, tensor = (one.name, one) if isinstance(one, Tensor) else one
+        name, tensor = (one.name, one) if isinstance(one, Tensor) else one if isinstance(one, tuple) and len(one) == 2 else ("", one)
+        if not isinstance(tensor, Tensor):
+            raise _core.UsageError(f"optimizer: parameter {i} is a {type(tensor).__name__}; give tensors, or pairs of a name and a tensor")
+        if not _core.is_floating(tensor.dtype):
+            raise _core.UsageError(f"optimizer: parameter {i} is {tensor.dtype}, which has no gradient; leave it out, or convert it to f32")
         if not is_frozen(tensor):
             pairs.append((name or f"parameter{i}", tensor))
     twice = len({name for name, _ in pairs}) < len(pairs)
     return [(f"parameter{i}" if twice else name, tensor) for i, (name, tensor) in enumerate(pairs)]
+
+
+def _numbers(**options: Any) -> list[float]:
+    return [_real(value, word) for word, value in options.items()]
+
+
+def _betas(betas: Any) -> list[float]:
+    if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+        raise _core.UsageError(f"optimizer: betas is {betas!r}; it is two numbers, such as (0.9, 0.999)")
+    return [_real(one, "betas") for one in betas]
 
 
 class SGD(Optimizer):
@@ -111,8 +145,8 @@ class SGD(Optimizer):
         clip_norm: float | None = None,
         clip_value: float | None = None,
     ) -> None:
-        config = (lr, momentum, dampening, weight_decay, nesterov, decay_1d)
-        super().__init__(params, _core.SGD, *config, clip_norm=clip_norm, clip_value=clip_value)
+        config = _numbers(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay)
+        super().__init__(params, _core.SGD, *config, bool(nesterov), bool(decay_1d), clip_norm=clip_norm, clip_value=clip_value)
 
 
 class Adam(Optimizer):
@@ -130,7 +164,8 @@ class Adam(Optimizer):
         clip_norm: float | None = None,
         clip_value: float | None = None,
     ) -> None:
-        super().__init__(params, _core.Adam, lr, *betas, eps, weight_decay, decay_1d, clip_norm=clip_norm, clip_value=clip_value)
+        config = _numbers(lr=lr) + _betas(betas) + _numbers(eps=eps, weight_decay=weight_decay)
+        super().__init__(params, _core.Adam, *config, bool(decay_1d), clip_norm=clip_norm, clip_value=clip_value)
 
 
 class AdamW(Optimizer):
@@ -148,19 +183,20 @@ class AdamW(Optimizer):
         clip_norm: float | None = None,
         clip_value: float | None = None,
     ) -> None:
-        super().__init__(params, _core.AdamW, lr, *betas, eps, weight_decay, decay_1d, clip_norm=clip_norm, clip_value=clip_value)
+        config = _numbers(lr=lr) + _betas(betas) + _numbers(eps=eps, weight_decay=weight_decay)
+        super().__init__(params, _core.AdamW, *config, bool(decay_1d), clip_norm=clip_norm, clip_value=clip_value)
 
 
 def cosine_lr(lr: float, at: float, total: float, min_lr: float = 0) -> float:
     """Half a cosine from lr at 0 to min_lr at `total`, and min_lr after that (Loshchilov and Hutter, arXiv 1608.03983)."""
-    return float(_core.cosine_lr(lr, at, total, min_lr))
+    return float(_core.cosine_lr(*_numbers(lr=lr, at=at, total=total, min_lr=min_lr)))
 
 
 def step_lr(lr: float, at: float, every: float, gamma: float = 0.1) -> float:
     """lr * gamma^floor(at / every). Throws UsageError unless every > 0."""
-    return float(_core.step_lr(lr, at, every, gamma))
+    return float(_core.step_lr(*_numbers(lr=lr, at=at, every=every, gamma=gamma)))
 
 
 def warmup_lr(lr: float, at: float, warmup: float, start: float = 0) -> float:
     """The straight line from `start` at 0 to lr at `warmup`, and lr after that."""
-    return float(_core.warmup_lr(lr, at, warmup, start))
+    return float(_core.warmup_lr(*_numbers(lr=lr, at=at, warmup=warmup, start=start)))

@@ -28,6 +28,7 @@ from sklearn.utils.validation import (  # type: ignore[import-not-found, import-
 from . import functional, nn, optim
 from ._core import Tensor
 from .arrays import _readable
+from .ml import _whole
 from .module import Module
 from .tensors import seed, tensor
 from .transforms import compile
@@ -90,6 +91,8 @@ class _NeurimEstimator(BaseEstimator):  # type: ignore[misc, unused-ignore]
 
     def _train(self, X: NDArray[Any], target: NDArray[Any], outputs: int, sample_weight: Any) -> None:
         """Trains on X (rows, features, …) and the target (rows, …) of `_losses`."""
+        for name in ("epochs", "batch_size"):
+            _whole(getattr(self, name), name)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weights.any():
             raise ValueError("sample_weight: all weights are zero; at least one has to be positive")
@@ -120,6 +123,8 @@ class _NeurimEstimator(BaseEstimator):  # type: ignore[misc, unused-ignore]
             for place, chosen in enumerate(order):
                 optimizer.lr = optim.cosine_lr(self.lr, epoch * steps + place, self.epochs * steps)
                 total += step(*(tensor(array[chosen]) for array in (inputs, target, weights))).item()
+            if not math.isfinite(total):
+                raise ValueError(f"the loss of epoch {epoch + 1} is not finite; lower lr, which is {self.lr}")
             self.loss_curve_.append(total / steps)
             if self.verbose:
                 print(f"epoch {epoch + 1}/{self.epochs}: loss {self.loss_curve_[-1]:.4g}")
@@ -137,6 +142,8 @@ class _NeurimEstimator(BaseEstimator):  # type: ignore[misc, unused-ignore]
             batch = np.zeros((size, *X.shape[1:]), np.float32)
             batch[: len(rows)] = (rows - self._center) / self._scale
             outputs[first : first + size] = np.asarray(self._forward(tensor(batch)).numpy())[: len(rows)]
+        if not np.isfinite(outputs).all():
+            raise ValueError("the outputs of the network are not finite: its weights or X are too large; lower lr, or scale X as in training")
         return outputs
 
     def __getstate__(self) -> dict[str, Any]:

@@ -229,6 +229,65 @@ class LogisticRegressionTest(Case):
             ml.LogisticRegression(max_iter=2).fit(x, y)
 
 
+class MistakesTest(Case):
+    def test_targets_of_another_shape(self):
+        x, y = standardized(load_breast_cancer)
+        for model in (ml.LogisticRegression(), ml.KNeighborsClassifier()):
+            model.fit(x, y[:, None])
+            self.assertEqual(model.score(x, y[:, None]), model.score(x, y))
+            for wrong in (1, y[:1], y[None], np.stack([y, y], 1), y[:-1]):
+                with self.assertRaisesRegex(ValueError, "y has the shape"):
+                    model.score(x, wrong)
+        x, y = load_diabetes(return_X_y=True)
+        for one, other in ((y, y[:, None]), (y[:, None], y)):
+            self.assertEqual(ml.KNeighborsRegressor().fit(x, one).score(x, other), ml.KNeighborsRegressor().fit(x, y).score(x, y))
+        for wrong in (1.0, y[:1], y[None], np.stack([y, y], 1)):
+            with self.assertRaisesRegex(ValueError, "y has the shape"):
+                ml.KNeighborsRegressor().fit(x, y).score(x, wrong)
+        with self.assertRaisesRegex(ValueError, "y has the shape"):
+            ml.KNeighborsRegressor().fit(x, 1.0)
+
+    def test_labels_that_are_no_classes(self):
+        x = [[1.0], [2.0], [3.0]]
+        for model in (ml.LogisticRegression(), ml.KNeighborsClassifier(1)):
+            for y, words in (([0, 1, np.nan], "NaN"), ([0, 1, None], "nulls"), (["a", "b", None], "nulls"), ([0.5, 1, 2], "continuous numbers, such as 0.5"),
+                             (np.array(["a", 1, 2], object), "mixes texts")):
+                with self.assertRaisesRegex(ValueError, words):
+                    model.fit(x, y)
+            self.assertEqual(model.fit(x, [0.0, 1.0, 1.0]).classes_.tolist(), [0, 1])
+
+    def test_parameters_out_of_range(self):
+        x, y = load_iris(return_X_y=True)
+        for model in (
+            *(ml.LogisticRegression(C=C) for C in (0, -1.0, np.nan, "1")), *(ml.LogisticRegression(max_iter=n) for n in (0, 1.5)),
+            *(ml.KMeans(n_init=n) for n in (0, -1, 1.5, "foo", None)), *(ml.KMeans(n) for n in (0, -2, 2.5)), ml.KMeans(max_iter=0),
+            *(kind(n) for kind in (ml.NearestNeighbors, ml.KNeighborsClassifier, ml.KNeighborsRegressor) for n in (0, -1, 2.5, "5", None)),
+            *(ml.PCA(n) for n in (1.0, 2.5, 0.0, -0.5, "mle", -1)),
+        ):  # fmt: skip
+            with self.subTest(str(model)), self.assertRaises(ValueError) as raised:
+                model.fit(x, y)
+            self.assertNotIn("\n", str(raised.exception))
+        with self.assertRaisesRegex(ValueError, "n_neighbors is 1.5"):
+            ml.NearestNeighbors().fit(x).kneighbors(n_neighbors=1.5)
+        runs = [ml.KMeans(3, init="random", n_init=n, max_iter=2, random_state=0).fit(x).inertia_ for n in (1, 5, np.int64(5))]
+        self.assertEqual(runs[1], runs[2])
+        self.assertLess(runs[1], runs[0])
+        self.assertEqual(ml.PCA(np.int64(2)).fit(x).n_components_, 2)
+
+    def test_nothing_works_before_fit(self):
+        x = [[1.0, 2.0]]
+        for model in (ml.PCA(), ml.KMeans(), ml.LogisticRegression(), ml.NearestNeighbors(), ml.KNeighborsClassifier(), ml.KNeighborsRegressor()):
+            for name in ("transform", "inverse_transform", "predict", "predict_proba", "decision_function", "kneighbors"):
+                if hasattr(model, name):
+                    for kind in (ValueError, AttributeError, ml.NotFittedError):
+                        with self.assertRaisesRegex(kind, "not fitted yet"):
+                            getattr(model, name)(x)
+        with self.assertRaisesRegex(ml.NotFittedError, "not fitted"):
+            ml.NearestNeighbors().kneighbors()
+        with self.assertRaisesRegex(ValueError, "X has 3 components"):
+            ml.PCA(1).fit([[1.0, 2.0], [2.0, 1.0]]).inverse_transform([[1.0, 2.0, 3.0]])
+
+
 class HabitsTest(Case):
     def test_in_scikit_learn(self):
         x, y = load_digits(return_X_y=True)

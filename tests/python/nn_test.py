@@ -765,9 +765,56 @@ class LayerTest(Case):
             "activation is 'tanh'": lambda: nn.TransformerEncoderLayer(8, 2, activation="tanh"),
             "takes an input of 4 axes": lambda: nn.BatchNorm2d(4)(nm.ones(LINE)),
             "proj_size": lambda: nn.LSTM(5, 4, proj_size=4),
+            "padding is 'full', has to be a size, 'same' or 'valid'": lambda: nn.Conv2d(2, 3, 3, padding="full"),
+            "padding is 'same', has to be a size": lambda: nn.ConvTranspose2d(2, 3, 3, padding="same"),
+            "BatchNorm1d: momentum is None": lambda: nn.BatchNorm1d(2, momentum=None),
+            "InstanceNorm2d: momentum is 'a'": lambda: nn.InstanceNorm2d(2, momentum="a"),
+            "nonlinearity is 'sin'": lambda: nn.RNNCell(2, 3, nonlinearity="sin"),
+            "sizes are 1 or more": lambda: nn.GRUCell(2, 0),
+            "whole number": lambda: nn.Linear(np.float64(2), 3),
         }.items():
             with self.assertRaisesRegex(nm.UsageError, message):
                 build()
+
+    def test_sizes_are_whole_numbers(self):
+        for name, *sizes in (
+            ("Linear", 2.5, 3), ("Linear", 2, "3"), ("Bilinear", 2, 2, 2.5), ("Conv2d", 2.5, 3, 3), ("Conv2d", 2, 3, 3.5), ("BatchNorm1d", 2.5), ("LayerNorm", 2.5), ("GroupNorm", 2, 4.0),
+            ("Embedding", 2.5, 3), ("PReLU", 1.5), ("LSTM", 2.5, 3), ("GRUCell", 2, 3.5), ("MultiheadAttention", 4.0, 2),
+        ):  # fmt: skip
+            with self.subTest(name), self.assertRaisesRegex(nm.UsageError, "has to be a whole number") as raised:
+                getattr(nn, name)(*sizes)
+            self.assertNotIn("\n", str(raised.exception))
+        with self.assertRaisesRegex(nm.UsageError, "whole number"):
+            nn.BatchNorm1d(2.5, affine=False)
+        self.assertEqual(nn.Conv2d(np.int64(2), 3, np.int64(3)).weight.shape, (3, 2, 3, 3))
+
+    def test_wrong_inputs_are_refused(self):
+        x = nm.ones((2, 2))
+        for words, call in {
+            "ReLU: takes 1 input, got 2": lambda: nn.ReLU()(x, x),
+            "MSELoss: takes 2 inputs, got 1": lambda: nn.MSELoss()(x),
+            "dim is 5, and the tensor has 2 axes": lambda: nn.Flatten(5)(x),
+            "dim is 1, and the tensor has 1 axes": lambda: nn.Flatten()(nm.ones(3)),
+            "start_dim 1 is behind": lambda: nn.Flatten(1, 0)(x),
+            "dim is 4": lambda: nn.Unflatten(4, (1, 2))(x),
+            r"LSTM: hx is a Tensor; give both, \(h, c\)": lambda: nn.LSTM(2, 3)(nm.ones((4, 1, 2)), nm.ones((1, 1, 3))),
+            "LSTM: hx is 1 states": lambda: nn.LSTM(2, 3)(nm.ones((4, 1, 2)), (nm.ones((1, 1, 3)),)),
+            "GRU: hx: takes tensors, got tuple": lambda: nn.GRU(2, 3)(nm.ones((4, 1, 2)), (nm.ones((1, 1, 3)),)),
+            "LSTMCell: hx is a Tensor": lambda: nn.LSTMCell(2, 3)(x, nm.ones((2, 3))),
+            r"GRUCell: takes x\(N,2\)": lambda: nn.GRUCell(2, 3)(nm.ones((2, 2, 2))),
+        }.items():
+            with self.subTest(words), self.assertRaisesRegex(nm.UsageError, words):
+                call()
+
+    def test_cells_are_torchs(self):
+        for name, options in (("LSTMCell", {}), ("LSTMCell", {"bias": False}), ("GRUCell", {}), ("GRUCell", {"bias": False}), ("RNNCell", {}), ("RNNCell", {"nonlinearity": "relu"})):
+            with self.subTest(name, **options):
+                reference, layer = getattr(torch.nn, name)(5, 4, **options).double(), getattr(nn, name)(5, 4, **options)
+                self.assertEqual(repr(layer), repr(reference))
+                call = (lambda layer, x, h, c: layer(x, (h, c))) if name == "LSTMCell" else (lambda layer, x, h, c: layer(x, h) * c)
+                for inputs in ([draw(3, 5), draw(3, 4), positive(3, 4)], [draw(3, 5)], [draw(5)]):
+                    reference.zero_grad()
+                    self.check(layer, reference, inputs, name, call if len(inputs) > 1 else None)
 
 
 class InitTest(Case):
@@ -885,6 +932,37 @@ class ModuleTest(Case):
         self.close(block.scale, np.ones(3))
         shared = nn.Linear(2, 2)
         self.assertEqual(len(list(nn.Sequential(shared, shared).parameters())), 2)
+
+    def test_registered_names_keep_their_kind(self):
+        block = Block(3)
+        for name, value, words in (
+            ("scale", np.ones(3), "Block.scale is a parameter, and gets a ndarray; assign a tensor, or nm.Parameter"), ("scale", 1.0, "gets a float"), ("scale", [1.0], "gets a list"),
+            ("count", 1, "Block.count is a buffer, and gets a int"), ("layers", len, "Block.layers is a module"), ("layers", nm.ones(2), "is a module, and gets a Tensor"),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(nm.UsageError, words):
+                setattr(block, name, value)
+        self.assertEqual(list(block.state_dict()), self.NAMES)
+        del block.scale
+        block.scale = 1.0
+        self.assertEqual((block.scale, "scale" in block.state_dict()), (1.0, False))
+        block.scale = nm.Parameter([1.0, 2.0])
+        block.shift = nm.Parameter(np.ones(2))
+        self.assertEqual((block.scale.tolist(), block.shift.dtype), ([1, 2], "f64"))
+        with self.assertRaisesRegex(nm.UsageError, "Parameter: the tensor is i64"):
+            nm.Parameter([1])
+        self.assertEqual(nm.Parameter([1], requires_grad=False).data.tolist(), [1])
+
+    def test_inner_modules_and_parameters_by_name(self):
+        block = Block(3)
+        self.assertIs(block.get_submodule("layers.1"), block.layers[1])
+        self.assertIs(block.get_submodule(""), block)
+        self.assertIs(block.get_parameter("layers.0.bias"), block.layers[0].bias)
+        block.zero_grad()
+        for name in ("layers.2", "scale", "layers.0.weight"):
+            with self.assertRaisesRegex(AttributeError, "has no module"):
+                block.get_submodule(name)
+        with self.assertRaisesRegex(AttributeError, "no parameter 'other'"):
+            block.get_parameter("layers.other")
 
     def test_a_buffer_that_is_assigned_is_written(self):
         block, x = Block(3), nm.ones((2, 3))
@@ -1077,7 +1155,23 @@ class ModuleTest(Case):
         self.assertEqual([list(choices.keys()), len(choices.items()), len(choices.values())], [["a", "b"], 2, 2])
         self.assertEqual(list(choices.state_dict()), ["b.weight", "b.bias"])
         more = nn.ModuleList([nn.ReLU()]).extend([nn.Tanh(), nn.Tanh()])
-        self.assertEqual(len(more[1:]), 2)
+        self.assertEqual((list(more[1:]._modules), list(more[1:].append(nn.ReLU())._modules)), (["0", "1"], ["0", "1", "2"]))
+        part = net[1:].append(nn.ReLU())
+        self.assertEqual((len(part), list(part._modules)), (4, ["1", "2", "3", "4"]))
+        for words, build in {
+            "Sequential: an entry is a function and no Module": lambda: nn.Sequential(nn.Linear(2, 2), F.relu),
+            "Sequential: an entry is the class ReLU": lambda: nn.Sequential(nn.ReLU),
+            "ModuleList: an entry is a int": lambda: nn.ModuleList([1]),
+            "ModuleList: takes modules": lambda: nn.ModuleList(3),
+            "ModuleDict: 'a' is a int": lambda: nn.ModuleDict({"a": 1}),
+            "ModuleDict: a name is 1": lambda: nn.ModuleDict({1: nn.ReLU()}),
+            "ModuleDict: 'c' is": lambda: choices.__setitem__("c", F.relu),
+            "an entry is a str": lambda: net.append("a"),
+            "an entry is a float": lambda: net.__setitem__(0, 1.0),
+            "Sequential: an entry is a NoneType": lambda: net.append(None),
+        }.items():
+            with self.assertRaisesRegex(nm.UsageError, words):
+                build()
         tensors = nn.ParameterList([nm.ones((2,)), nm.Parameter(nm.zeros((3,)), requires_grad=False)]).append(
             nm.ones((1,))
         )

@@ -114,6 +114,16 @@ class RegressorTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "loss is 'l2'"):
             NeurimRegressor(loss="l2").fit(x, y)
 
+    def test_what_cannot_train_is_said(self):
+        x, y = load_iris(return_X_y=True)
+        for model, words in ((NeurimClassifier(epochs=0), "epochs is 0"), (NeurimRegressor(epochs=1.5), "epochs is 1.5"), (NeurimClassifier(batch_size=0), "batch_size is 0"),
+                             (NeurimRegressor(epochs=3, lr=1e30), "lower lr")):
+            with self.assertRaisesRegex(ValueError, words):
+                model.fit(x, y)
+        model = NeurimClassifier(epochs=1, batch_size=len(x), lr=1e38).fit(x, y)  # its only loss is that of the first weights
+        with self.assertRaisesRegex(ValueError, "not finite"):
+            model.predict_proba(x)
+
     def test_targets(self):
         for load, inputs in ((load_iris, 2), (load_breast_cancer, 20), (load_digits, 56)):
             with self.subTest(data=load.__name__):

@@ -118,9 +118,30 @@ class Tensors(unittest.TestCase):
         self.assertEqual(((5.5 % nm.tensor([2.0])).tolist(), (7 % nm.tensor([4])).tolist(), (nm.tensor(math.inf) % 2).isnan().item()), ([1.5], [3], True))
         self.assertEqual(nm.grad(lambda y: (nm.tensor([6.0, 1.0]) % y).sum())(nm.tensor([2.5, math.inf])).tolist(), [-2, 0])
 
+    def test_quotients_of_whole_numbers_are_numpys(self):
+        for dtype in (np.int8, np.uint8):
+            every = np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1).astype(dtype)
+            a, b = (one.ravel() for one in np.meshgrid(every, every))
+            with np.errstate(all="ignore"):
+                for own, wanted in zip(divmod(nm.tensor(a), nm.tensor(b)), (a // b, a % b), strict=True):
+                    np.testing.assert_array_equal(own.numpy(), wanted)
+        for dtype in (np.int16, np.int64, np.uint64):
+            low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+            a, b = (one.ravel() for one in np.meshgrid(*[np.array([low, low + 1, high - 1, high, 0, 1, 3] + [-1, -3] * (low < 0), dtype)] * 2))
+            with np.errstate(all="ignore"):
+                np.testing.assert_array_equal((nm.tensor(a) // nm.tensor(b)).numpy(), a // b)
+                np.testing.assert_array_equal((nm.tensor(a) % nm.tensor(b)).numpy(), a % b)
+        self.assertEqual([one.tolist() for one in (*divmod(7, nm.tensor([2, -2])), *divmod(nm.tensor([7.5]), 2))], [[3, -4], [1, -1], [3], [1.5]])
+        for power in (-1, np.int64(-2)):
+            with self.assertRaisesRegex(nm.UsageError, r"convert them first: x.float\(\)"):
+                nm.tensor([2]) ** power
+        self.assertEqual(((nm.tensor([2]) ** -1.0).tolist(), (nm.tensor([2]) ** [3]).tolist()), ([0.5], [8]))
+
     def test_gradients_of_roots_are_finite(self):
         self.assertEqual(nm.grad(lambda x: x.std())(nm.ones(3)).tolist(), [0, 0, 0])
-        self.assertEqual(nm.grad(lambda x: x.norm())(nm.zeros(3)).tolist(), [0, 0, 0])
+        for p in (1.5, 2, 3):
+            self.assertEqual(nm.grad(lambda x, p=p: x.norm(p))(nm.zeros(3)).tolist(), [0, 0, 0])
+            self.near(nm.grad(lambda x, p=p: x.norm(p))(nm.tensor([0.0, -2])), [0, -1])
         self.assertTrue(nm.ones(1).std().isnan().item())
 
     def test_further_reductions(self):
@@ -147,6 +168,113 @@ class Tensors(unittest.TestCase):
         self.assertEqual((odd.isnan().tolist(), odd.isinf().tolist(), nm.compile(lambda x: x.isnan())(odd).tolist()), ([False, False, True], [False, True, False], [False, False, True]))
         filled = nm.tensor([1, 2]).masked_fill(nm.tensor([True, False]), 7.0)
         self.assertEqual((filled.tolist(), filled.dtype), ([7, 2], "i64"))
+
+    def test_reductions_take_numpys_and_torchs_words(self):
+        torch = __import__("torch")
+        a = np.float32([[1, 2], [3, 5]])
+        x = nm.tensor(a)
+        for function in (np.sum, np.mean, np.max, np.min, np.any, np.all, np.prod, np.std, np.var, np.argmax):
+            self.near(function(x), function(a))
+            self.near(function(x, axis=0), function(a, axis=0))
+        self.assertEqual((np.sum(x, dtype=np.float64).dtype, x.mean(0, dtype="f64").dtype, x.std(dtype="f64").dtype), ("f64",) * 3)
+        for name, theirs in (("u8", torch.uint8), ("i8", torch.int8), ("i16", torch.int16), ("f32", torch.float32)):
+            b = torch.tensor([200, 100, 7]).to(theirs)
+            for word in ("sum", "prod"):
+                own = getattr(nm.tensor(b), word)(dtype=name)
+                self.assertEqual((own.dtype, own.item()), (name, getattr(b, word)(dtype=theirs).item()))
+            self.assertEqual(nm.tensor(b).cumsum(0, dtype=name).tolist(), b.cumsum(0, dtype=theirs).tolist())
+        for function, words in ((lambda: x.sum(out=x), "out has to be None"), (lambda: x.mean(dtype="i64"), "mean: dtype is i64"), (lambda: x.std(out=x), "out"),
+                                (lambda: x.sum(1.5), "dim is 1.5"), (lambda: x.max(x), "dim is a Tensor"), (lambda: nm.zeros(0).argmin(), "argmin: "),
+                                (lambda: x.argmin((0, 1)), "dim is a tuple"), (lambda: nm.tensor(1).sum(1), "0 axes")):
+            with self.assertRaisesRegex(nm.UsageError, words):
+                function()
+        scalar = nm.tensor(5.0)
+        for word in ("sum", "prod", "mean", "max", "min", "cumsum", "norm"):
+            for dim in (0, -1):
+                self.assertEqual(getattr(scalar, word)(dim=dim).tolist(), 5, word)
+        self.assertEqual((scalar.argmax(0).item(), scalar.argmin(-1).item()), (0, 0))
+        for dtype in ("f16", "bf16"):
+            self.assertEqual(nm.tensor([3000.0, -7000.0], dtype).std().item(), torch.tensor([3000.0, -7000.0]).to({"f16": torch.float16, "bf16": torch.bfloat16}[dtype]).std().item())
+            self.assertEqual((nm.tensor([300.0, 400.0], dtype).norm().item(), nm.tensor([300.0], dtype).norm(3).dtype), (500, dtype))
+        self.assertEqual([one.shape for one in nm.zeros(2, 0).topk(1, 0)], [(1, 0), (1, 0)])
+
+    def test_clamp_round_and_order_are_torchs(self):
+        torch = __import__("torch")
+        a = np.float32([-2.5, -1.5, -0.5, 0.5, 1.5, 2.4, 7])
+        x, t = nm.tensor(a), torch.tensor(a)
+        low, high = np.float32([0, -1, 1, 1, 2, -3, 0]), np.float32([1, 1, -1, 2, 1.7, 3, 5])
+        for own, theirs in ((x.clamp(nm.tensor(low), nm.tensor(high)), t.clamp(torch.tensor(low), torch.tensor(high))), (x.clamp(3, 1), t.clamp(3, 1)),
+                            (x.clamp(min=nm.tensor(low)), t.clamp(min=torch.tensor(low))), (nm.tensor([1, 5]).clamp(3, 1), torch.tensor([1, 5]).clamp(3, 1)),
+                            (x.ceil(), t.ceil()), (x.round(), t.round()), (x.round(decimals=1), t.round(decimals=1)), (x.tan(), t.tan()), (nm.tensor([3]).ceil(), [3])):
+            self.near(own, theirs, 1e-5)
+        self.assertEqual((round(nm.tensor(1.26), 1).item(), nm.maximum(1, 2).item(), nm.minimum(1, 2.5).dtype), (np.float32(1.3), 2, "f32"))
+        for word in ("ceil", "round", "floor"):
+            self.assertEqual(nm.grad(lambda x, word=word: (getattr(x, word)() * 2 + x).sum())(x).tolist(), [1] * 7)
+        a = np.random.default_rng(0).integers(0, 4, (3, 4, 5)).astype(np.float32)
+        x, t = nm.tensor(a), torch.tensor(a, requires_grad=True)
+        for dim in (0, 1, -1):
+            for down in (False, True):
+                (values, indices), (their_values, theirs) = x.sort(dim, down), t.sort(dim=dim, descending=down, stable=True)
+                np.testing.assert_array_equal(values.numpy(), their_values.detach())
+                np.testing.assert_array_equal(indices.numpy(), theirs)
+                np.testing.assert_array_equal(nm.argsort(x, dim, down).numpy(), theirs)
+                weights = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+                (wanted,) = torch.autograd.grad((their_values * torch.tensor(weights)).sum(), t)
+                np.testing.assert_array_equal(nm.grad(lambda x, dim=dim, down=down, weights=weights: (x.sort(dim, down)[0] * nm.tensor(weights)).sum())(x).numpy(), wanted)
+        self.assertEqual((nm.sort([1.0, math.nan, -math.inf])[1].tolist(), nm.tensor([True, False]).sort()[0].tolist(), nm.tensor(2).sort()[1].item(), nm.zeros(2, 0).argsort(0).shape),
+                         ([2, 0, 1], [False, True], 0, (2, 0)))
+        t = t.detach()
+        for dims in ((0,), (1, 2), ([0, -1],)):
+            np.testing.assert_array_equal(x.flip(*dims).numpy(), t.flip(*dims))
+        for k in (-4, -1, 0, 2, 6):
+            np.testing.assert_array_equal(x.tril(k).numpy(), t.tril(k))
+            np.testing.assert_array_equal(x.triu(k).numpy(), t.triu(k))
+            for dims in ((1, 2), (2, 1), (0, -1)):
+                offset = max(-2, min(k, 2))
+                np.testing.assert_array_equal(x.diagonal(offset, *dims).numpy(), t.diagonal(offset, *dims))
+        self.assertEqual((nm.ones(2, 2, dtype="bool").tril().tolist(), nm.zeros(0, 2).flip(0).shape), ([[True, False], [True, True]], (0, 2)))
+
+    def test_sums_of_products_by_letters(self):
+        torch = __import__("torch")
+        rng = np.random.default_rng(0)
+        a, b, c, square = (rng.normal(size=shape).astype(np.float32) for shape in ((3, 4, 5), (3, 5, 2), (2, 4), (4, 4)))
+        for equation, arrays in (("bij,bjk->bik", (a, b)), ("bij,bjk", (a, b)), ("bij,bjk,kl->bl", (a, b, c)), ("ij->ji", (c,)), ("ba", (c,)), ("ij->", (c,)), ("ii", (square,)),
+                                 ("ii->i", (square,)), ("ij,ij->", (c, c)), ("ij,ij->ij", (c, c)), ("i,j->ij", (a[0, 0], c[0])), ("bij,kl->bk", (a, c)), ("iij,j->i", (rng.normal(size=(4, 4, 3)).astype("f"), a[0, 0, :3])),
+                                 ("bij , bjk -> kib", (a, b)), ("i,i,i->i", (c[0],) * 3)):
+            with self.subTest(equation):
+                own, theirs = [nm.tensor(one) for one in arrays], [torch.tensor(one, requires_grad=True) for one in arrays]
+                out = torch.einsum(equation, *theirs)
+                self.near(nm.einsum(equation, *own), out.detach(), 1e-4)
+                found = nm.grad(lambda *x, equation=equation: nm.einsum(equation, *x).square().sum(), argnums=tuple(range(len(own))))(*own)
+                for one, other in zip(found, torch.autograd.grad(out.square().sum(), theirs), strict=True):
+                    self.near(one, other, 1e-3)
+        whole = rng.integers(0, 5, (3, 4))
+        np.testing.assert_array_equal(nm.einsum("ij,kj->ik", nm.tensor(whole), nm.tensor(whole)).numpy(), whole @ whole.T)
+        x = nm.ones(2, 2)
+        for equation, tensors, words in (("ij,jk->ik", [x], "2 tensors, and there are 1"), ("ij->ik", [x], "the result 'ik'"), ("i...->i", [x], "letters"), ("i->i", [x], "1 axes"),
+                                         ("ij,ij->i", [x, nm.ones(2, 3)], "of one size")):
+            with self.assertRaisesRegex(nm.UsageError, words):
+                nm.einsum(equation, *tensors)
+        self.assertEqual(nm.outer([1, 2], nm.tensor([3, 4])).tolist(), [[3, 4], [6, 8]])
+        with self.assertRaisesRegex(nm.UsageError, "two vectors"):
+            nm.outer(x, x)
+
+    def test_functions_are_the_methods(self):
+        torch = __import__("torch")
+        a = np.random.default_rng(0).uniform(1, 2, (2, 3)).astype(np.float32)
+        for name in "exp log sqrt abs sin cos tan sum mean max min argmax argmin square floor ceil round sign prod std var isnan isinf".split():
+            self.near(getattr(nm, name)(nm.tensor(a)), getattr(torch, name)(torch.tensor(a)), 1e-5)
+            self.assertIn(name, nm.__all__)
+        for name, arguments in (("clamp", (1.2, 1.5)), ("transpose", (0, 1)), ("permute", ((1, 0),)), ("reshape", ((3, 2),)), ("unsqueeze", (1,)), ("squeeze", ()), ("cumsum", (1,)),
+                                ("matmul", (a.T.copy(),)), ("flip", ((0,),)), ("sum", (1, True)), ("tril", ()), ("triu", ()), ("diagonal", ())):
+            theirs = getattr(torch, name)(torch.tensor(a), *(torch.tensor(one) if isinstance(one, np.ndarray) else one for one in arguments))
+            self.near(getattr(nm, name)(a, *arguments), theirs, 1e-5)
+        self.assertEqual((nm.topk([1, 3, 2], 2)[0].tolist(), nm.sum([1, 2]).item(), nm.exp(0).item()), ([3, 2], 3, 1))
+        for first, last, steps in ((0, 1, 5), (-3, 7.1, 100), (2, 2, 3), (0, 1, 1), (0, 1, 0), (10, 0, 4)):
+            self.near(nm.linspace(first, last, steps), torch.linspace(first, last, steps))
+        for own, theirs in ((nm.eye(2, 3), torch.eye(2, 3)), (nm.eye(2, dtype="i64"), torch.eye(2, dtype=torch.int64)), (nm.full((2,), 7), torch.full((2,), 7)),
+                            (nm.full((), True), torch.full((), True)), (nm.full(2, 1.5), torch.full((2,), 1.5)), (nm.full_like(nm.tensor([1]), 2), torch.tensor([2]))):
+            self.assertEqual((own.numpy().dtype, own.tolist()), (theirs.numpy().dtype, theirs.tolist()))
 
     def test_indices_out_of_range_throw(self):
         x = nm.arange(6).reshape(2, 3)
@@ -210,7 +338,12 @@ class Tensors(unittest.TestCase):
                                 (lambda: x.reshape(1, 2).repeat(2), "repeat"), (lambda: nm.arange(0, 1, 0), "step is 0"), (lambda: x.chunk(0), "chunk"),
                                 (lambda: x.split(0), "split"), (lambda: x.reshape(1, 2).flatten(1, 0), "start_dim"), (lambda: x.norm(-1), "norm"),
                                 (lambda: x.gather(0, 3), "gather: takes tensors, got int"), (lambda: x.index_select(0, [1]), "index_select: takes"),
-                                (lambda: tensors.call("relu", [[1]]), "relu: takes tensors, got list")):
+                                (lambda: tensors.call("relu", [[1]]), "relu: takes tensors, got list"), (lambda: nm.stack(3), "stack: takes a list of tensors, got int"),
+                                (lambda: nm.cat([x], 1.5), "cat: dim is 1.5"), (lambda: x.split(1.5), "split: the size is 1.5"), (lambda: x.chunk("a"), "number of chunks is 'a'"),
+                                (lambda: x.clamp("a"), "clamp: min is 'a'"), (lambda: nm.arange("a"), "arange: a number is 'a'"), (lambda: nm.linspace(0, None, 2), "linspace: end is None"),
+                                (lambda: x.norm(None), "norm: p is None"), (lambda: x.std(correction="a"), "correction is 'a'"), (lambda: x.size(7), "dim is 7"),
+                                (lambda: x.round(1.5), "decimals is 1.5"), (lambda: nm.set_threads(1.5), "threads is 1.5"), (lambda: nm.init.normal_(x, "a"), "init: a number is 'a'"),
+                                (lambda: nm.init.normal_([1]), "init: takes tensors"), (lambda: nm.optim.cosine_lr("a", 1, 2), "lr is 'a'")):
             with self.assertRaisesRegex(nm.UsageError, words):
                 function()
         self.assertEqual((x.repeat(0, 2).shape, x.repeat(0).shape, [one.shape for one in nm.zeros(0, 3).split(2)], [one.shape for one in nm.zeros(0, 3).chunk(2)]),
@@ -249,6 +382,35 @@ class Tensors(unittest.TestCase):
         with self.assertRaisesRegex(nm.UsageError, "does not fit"):
             x.reshape(7, -1)
 
+    def test_every_slice_is_numpys(self):
+        marks = [None, *range(-4, 5)]
+        for size in range(4):
+            a = np.arange(2 * size).reshape(size, 2)
+            x = nm.tensor(a)
+            for start in marks:
+                for end in marks:
+                    for step in (None, -3, -1, 1, 2):
+                        np.testing.assert_array_equal(x[start:end:step].numpy(), a[start:end:step], f"{size}: {start}:{end}:{step}")
+
+    def test_whole_numbers_of_any_kind(self):
+        for arguments, wanted, dtype in (((np.int64(2**24), np.int64(2**24) + 2), [2**24, 2**24 + 1], "i64"), ((nm.tensor(3),), [0, 1, 2], "i64"), ((np.array(2),), [0, 1], "i64"),
+                                         ((np.float32(2),), [0, 1], "f32"), ((nm.tensor(1.5),), [0, 1], "f32")):
+            made = nm.arange(*arguments)
+            self.assertEqual((made.tolist(), made.dtype), (wanted, dtype))
+        x = nm.ones(2, np.int64(3))
+        for function, words in ((lambda: nm.zeros(2.5), "a size is 2.5"), (lambda: x.reshape(2.7, 3), "a size is 2.7"), (lambda: x.reshape("6"), "a size is '6'"), (lambda: nm.seed(-1), "seed: the number is -1"),
+                                (lambda: nm.seed(1.5), "seed: the number is 1.5"), (lambda: x.unsqueeze("a"), "dim is 'a'"), (lambda: nm.zeros_like([1]), "zeros_like: takes tensors"),
+                                (lambda: x.assign("a"), "assign: takes a tensor or a number, got str"), (lambda: x.assign(None), "got NoneType")):
+            with self.assertRaisesRegex(nm.UsageError, words):
+                function()
+        x.assign(2)
+        self.assertEqual(x.tolist(), [[2, 2, 2]] * 2)
+
+    def test_images_of_pillow_are_arrays(self):
+        image = __import__("PIL.Image").Image.fromarray(np.arange(18, dtype=np.uint8).reshape(2, 3, 3))
+        for made in (nm.tensor(image), nm.from_dlpack(image), nm.tensor([image])[0], nm.compile(lambda x: x)(image), nm.zeros(1, dtype="u8") + image):
+            np.testing.assert_array_equal(made.numpy(), np.asarray(image))
+
     def test_memory_is_shared_both_ways(self):
         for source in (np.arange(64, dtype=np.float32), np.arange(16, dtype=np.int64).reshape(4, 4)):
             own = nm.from_dlpack(source)
@@ -274,6 +436,8 @@ class Tensors(unittest.TestCase):
         own = nm.from_dlpack(theirs)
         self.assertEqual(own.data_ptr(), theirs.data_ptr())
         self.assertEqual(torch.from_dlpack(own).data_ptr(), theirs.data_ptr())
+        mask = torch.tensor([True, False])
+        self.assertEqual((nm.tensor(mask).tolist(), nm.from_dlpack(mask).tolist(), (nm.tensor([True, True]) & mask).tolist(), nm.arange(2)[mask].tolist()), ([True, False],) * 3 + ([0],))
         half = torch.ones(3, dtype=torch.bfloat16)
         self.assertEqual((nm.Tensor(half).dtype, torch.from_dlpack(nm.Tensor(half)).dtype), ("bf16", torch.bfloat16))
 

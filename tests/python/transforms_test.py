@@ -27,6 +27,47 @@ class Signatures(unittest.TestCase):
         self.assertEqual(len(traces), 3)
         self.assertEqual(nm.compile(lambda x, axis: x.sum(axis))(nm.ones((2, 3)), np.int64(1)).shape, (2,))
 
+    def test_arrays_without_axes_are_tensors(self):
+        torch = __import__("torch")
+        traces = []
+        function = nm.compile(lambda x, k: traces.append(1) or x * k)
+        for kind in (torch.tensor, lambda value: np.array(value, np.float32)):
+            k = kind(2.0)
+            self.assertEqual(function(nm.ones(2), k).tolist(), [2, 2])
+            k[()] = 5.0
+            self.assertEqual(function(nm.ones(2), k).tolist(), [5, 5])
+        self.assertEqual(len(traces), 1)
+
+    def test_what_has_no_gradient_is_said(self):
+        x, net = nm.ones(2), nn.Linear(2, 1)
+
+        def square(x):
+            return (x * x).sum()
+
+        for function, words in (
+            (lambda: nm.grad(square)(nm.tensor([1, 2])), "grad: argument 0 is i64"), (lambda: nm.value_and_grad(square)(nm.tensor([True])), "value_and_grad: argument 0 is bool"),
+            (lambda: nm.grad(square)(x=x), "0 arguments by position"), (lambda: nm.grad(square)(), "0 arguments"), (lambda: nm.grad(square, argnums=1)(x), "argnums has 1"),
+            (lambda: nm.grad(square, argnums="a"), "argnums is 'a'"), (lambda: nm.grad(square)(3.0), r"no tensor \(float\)"), (lambda: nm.grad(lambda x: x[0].sum())([x, 3]), r"no tensor \(list\)"),
+            (lambda: nm.grad(square)([]), r"no tensor \(list\)"), (lambda: nm.compile(3), "compile: takes a function, got int"), (lambda: nm.grad(3), "grad: takes a function"),
+            (lambda: nm.value_and_grad(square, trainig=True), "value_and_grad: there is no option 'trainig'; did you mean training"), (lambda: nm.grad(square, foo=1), "grad: there is no option"),
+            (lambda: nm.grad(square, np.ones(2)), "wrt is a ndarray"), (lambda: nm.grad(square, [net]), r"wrt\[0\] is a Linear"), (lambda: nm.grad(square, nm.tensor([1])), "of wrt is i64"),
+            (lambda: nm.grad(square, x, argnums=0), "both given"), (lambda: nm.compile(square, seed=-1), "compile: seed is -1"), (lambda: nm.compile(square, precision=3), "precision is a int"),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(nm.UsageError, words) as raised:
+                function()
+            self.assertNotIn("\n", str(raised.exception))
+
+    def test_gradients_of_lists_and_dictionaries(self):
+        x = nm.ones(2)
+        a, b = nm.grad(lambda pair: (pair[0] * pair[1]).sum())([x, x * 3])
+        self.assertEqual((a.tolist(), b.tolist()), ([3, 3], [1, 1]))
+        self.assertEqual(nm.grad(lambda named: (named["a"] * 2).sum())({"a": x})["a"].tolist(), [2, 2])
+        value, (of_x, of_named) = nm.value_and_grad(lambda x, named: (x * named["a"]).sum(), argnums=[0, -1])(x, {"a": x * 4})
+        self.assertEqual((value.item(), of_x.tolist(), of_named["a"].tolist()), (8, [4, 4], [1, 1]))
+        net = nn.Linear(2, 1)
+        step = nm.value_and_grad(lambda x: net(x).sum(), net.parameters())
+        self.assertEqual([step(nm.ones(rows, 2))[1][1].tolist() for rows in (1, 3)], [[1], [3]])
+
     def test_methods_are_compiled(self):
         class Scale:
             by = 3
@@ -60,6 +101,24 @@ class Optimizers(unittest.TestCase):
         net.requires_grad_(False)
         with self.assertRaisesRegex(nm.UsageError, "no parameters"):
             nm.optim.SGD(net.parameters())
+
+    def test_wrong_arguments_are_said_in_a_line(self):
+        net = nn.Linear(2, 1)
+        opt = nm.optim.SGD(net.parameters(), lr=1)
+        weight = net.weight
+        for function, words in (
+            (lambda: nm.optim.SGD(weight), "single Tensor; give a list"), (lambda: nm.optim.SGD(np.ones(2)), "single ndarray"), (lambda: nm.optim.SGD([1.0]), "parameter 0 is a float"),
+            (lambda: nm.optim.SGD([nm.tensor([1])]), "parameter 0 is i64"), (lambda: nm.optim.SGD([weight], lr="0.1"), "lr is '0.1'; it has to be a number"), (lambda: nm.optim.SGD([weight], momentum=None), "momentum is None"),
+            (lambda: nm.optim.Adam([weight], betas=(0.9, 0.99, 0.999)), "betas is .* two numbers"), (lambda: nm.optim.AdamW([weight], betas=0.9), "betas is 0.9"), (lambda: nm.optim.AdamW([weight], eps="a"), "eps is 'a'"),
+            (lambda: setattr(opt, "lr", "x"), "lr is 'x'"), (lambda: nm.optim.SGD([weight], clip_norm="x"), "clip_norm is 'x'"), (lambda: opt.step([weight]), "1 gradients for 2 parameters"),
+            (lambda: opt.step(weight), "list of gradients, got a Tensor"), (lambda: opt.step([weight, None]), "gradient of .* is a NoneType"),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(nm.UsageError, words) as raised:
+                function()
+            self.assertNotIn("\n", str(raised.exception))
+        before = weight.numpy().copy()
+        opt.step([np.ones((1, 2), np.float32), nm.zeros(1)])
+        np.testing.assert_allclose(weight.numpy(), before - 1, rtol=1e-6)
 
     def test_networks_may_share_names(self):
         a, b = nn.Linear(2, 1), nn.Linear(2, 1)

@@ -8,6 +8,7 @@ from typing import Any
 from .. import _core
 from .._core import Tensor
 from ..tensors import call
+from ..tensors.common import _integral
 
 Size = int | Sequence[int]  # one number for all axes, or one for each
 OptionalSize = int | None | Sequence[int | None]
@@ -24,9 +25,9 @@ def _op(name: str, *inputs: Tensor | None, **attributes: Any) -> Tensor:
 
 
 def _each(value: Size, axes: int) -> list[int]:
-    if isinstance(value, int):
-        return [value] * axes
-    sizes = list(value)
+    if not isinstance(value, (tuple, list)):
+        return [_integral(value, "a size")] * axes
+    sizes = [_integral(one, "a size") for one in value]
     return sizes * axes if len(sizes) == 1 else sizes
 
 

@@ -102,7 +102,7 @@ from .pooling import (
     MaxPool2d,
     MaxPool3d,
 )
-from .recurrent import GRU, LSTM, RNN
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .shape import (
     ChannelShuffle,
     CircularPad1d,
@@ -172,6 +172,7 @@ __all__ = [
     "GELU",
     "GLU",
     "GRU",
+    "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
     "Hardshrink",
@@ -189,6 +190,7 @@ __all__ = [
     "LPPool1d",
     "LPPool2d",
     "LSTM",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -215,6 +217,7 @@ __all__ = [
     "PoissonNLLLoss",
     "RMSNorm",
     "RNN",
+    "RNNCell",
     "ReLU",
     "ReLU6",
     "ReflectionPad1d",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from .. import _core
 from .. import functional as F
 from .._core import Tensor
 from ..module import Module, Parameter
-from .common import _Function, _Inplace
+from .common import _Function, _Inplace, _values
 
 
 class ReLU(_Inplace):
@@ -216,7 +215,7 @@ class PReLU(Module):
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
         """`init` is the first value of the weight."""
-        self.weight: Tensor = Parameter(_core.full([num_parameters], init, "f32"))
+        self.weight: Tensor = Parameter(_values(num_parameters, value=init))
 
     def forward(self, input: Tensor) -> Tensor:
         """x(N,C,…) -> the same shape."""

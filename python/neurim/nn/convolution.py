@@ -9,6 +9,7 @@ from .._core import Tensor, UsageError
 from ..functional.common import Size, _each
 from ..functional.convolution import _conv, _conv_transpose
 from ..module import Module
+from ..tensors.common import _integral
 from .common import _by_fan_in, _Function
 
 
@@ -61,6 +62,11 @@ class _ConvBase(Module):
         groups: int,
         bias: bool,
     ) -> None:
+        if isinstance(padding, str) and (padding not in ("same", "valid") or self.transposed):
+            known = "a size" if self.transposed else "a size, 'same' or 'valid'"
+            raise UsageError(f"{type(self).__name__}: padding is '{padding}', has to be {known}")
+        in_channels, out_channels = _integral(in_channels, "in_channels"), _integral(out_channels, "out_channels")
+        groups = _integral(groups, "groups")
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise UsageError(
                 f"{type(self).__name__}: {in_channels} and {out_channels} channels do not divide into {groups} groups"

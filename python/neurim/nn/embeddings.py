@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .. import _core, init
 from .. import functional as F
+from .. import init
 from .._core import Tensor, UsageError
 from ..functional.common import _op
 from ..module import Module, Parameter
 from ..tensors import where
-from .common import _Function
+from .common import _Function, _values
 
 
 class CosineSimilarity(_Function):
@@ -38,7 +38,7 @@ class Embedding(Module):
         """Row `padding_idx`, which may count from the back, is 0 at first and is not learnt."""
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = padding_idx
-        weight = init.normal_(_core.full([num_embeddings, embedding_dim], 0.0, "f32"))
+        weight = init.normal_(_values(num_embeddings, embedding_dim))
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise UsageError(f"Embedding: padding_idx {padding_idx} names none of {num_embeddings} rows")

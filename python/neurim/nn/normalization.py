@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from .. import _core, init
+import numbers
+
 from .. import functional as F
+from .. import init
 from .._core import Tensor, UsageError
 from ..functional.common import Size, _each
 from ..module import Module
-from .common import _drawn, _Function, _parameter, _trains
+from .common import _drawn, _Function, _parameter, _trains, _values
 
 
 class _ChannelNorm(Module):
@@ -17,12 +19,16 @@ class _ChannelNorm(Module):
 
     def __init__(self, num_features: int, eps: float, momentum: float, affine: bool, track_running_stats: bool) -> None:
         """Makes what the options ask for."""
+        for name, value in (("eps", eps), ("momentum", momentum)):
+            if not isinstance(value, numbers.Real):
+                hint = "; averages over all batches are not known here, so give a share such as 0.1" if value is None else ""
+                raise UsageError(f"{type(self).__name__}: {name} is {value!r}, has to be a number{hint}")
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         self.weight: Tensor | None = _drawn(init.ones_, num_features) if affine else None
         self.bias: Tensor | None = _parameter(num_features) if affine else None
-        self.register_buffer("running_mean", _core.full([num_features], 0.0, "f32") if track_running_stats else None)
-        self.register_buffer("running_var", _core.full([num_features], 1.0, "f32") if track_running_stats else None)
+        self.register_buffer("running_mean", _values(num_features) if track_running_stats else None)
+        self.register_buffer("running_var", _values(num_features, value=1.0) if track_running_stats else None)
 
     def _check(self, input: Tensor) -> None:
         if input.ndim not in self.ranks:

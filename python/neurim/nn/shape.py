@@ -8,21 +8,23 @@ from collections.abc import Sequence
 from .. import functional as F
 from .._core import Tensor, UsageError
 from ..functional.common import Size, _each
+from ..tensors.common import _axis
 from .common import _Function
 
 
 def _flatten(input: Tensor, start_dim: int, end_dim: int) -> Tensor:
     if input.ndim == 0:
         raise UsageError("flatten: a scalar has no axes")
-    start, end = start_dim % input.ndim, end_dim % input.ndim
-    shape = input.shape
+    start, end, shape = _axis(input, start_dim), _axis(input, end_dim), input.shape
+    if start > end:
+        raise UsageError(f"flatten: start_dim {start_dim} is behind end_dim {end_dim}")
     return input.reshape(*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
 
 
 def _unflatten(input: Tensor, dim: int, unflattened_size: tuple[int, ...]) -> Tensor:
     if input.ndim == 0:
         raise UsageError("unflatten: a scalar has no axes")
-    axis, shape = dim % input.ndim, input.shape
+    axis, shape = _axis(input, dim), input.shape
     return input.reshape(*shape[:axis], *unflattened_size, *shape[axis + 1 :])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from .. import _core
 from .._core import Tensor, UsageError
 from ..arrays import is_arrow
-from .common import Number, _one, _promoted
+from .common import Number, _integral, _one, _promoted, _real
 from .making import _filled, tensor
 
 _OF_BOOLS = {
@@ -31,12 +31,17 @@ def where(condition: Tensor, a: Any, b: Any) -> Tensor:
 
 def maximum(a: Any, b: Any) -> Tensor:
     """The larger of each two elements; NaN where one is."""
-    return _binary("maximum")(*((a, b) if isinstance(a, Tensor) else (b, a)))
+    return _binary("maximum")(*_with_tensor(a, b))
 
 
 def minimum(a: Any, b: Any) -> Tensor:
     """The smaller of each two elements; NaN where one is."""
-    return _binary("minimum")(*((a, b) if isinstance(a, Tensor) else (b, a)))
+    return _binary("minimum")(*_with_tensor(a, b))
+
+
+def _with_tensor(a: Any, b: Any) -> tuple[Tensor, Any]:
+    """Two values, of which the first is a tensor."""
+    return (a, b) if isinstance(a, Tensor) else (b, a) if isinstance(b, Tensor) else (tensor(a), b)
 
 
 def _like(value: Any, x: Tensor) -> Tensor:
@@ -95,7 +100,7 @@ def _comparison(name: str) -> Callable[[Tensor, Any], Tensor]:
 def _usable(value: Any) -> builtins.bool:
     """Whether an operator makes a tensor of it."""
     known = isinstance(value, (Tensor, builtins.bool, builtins.int, builtins.float, list, tuple))
-    return known or hasattr(value, "__array__") or hasattr(value, "__dlpack__") or is_arrow(value)
+    return known or any(hasattr(type(value), name) for name in ("__array__", "__dlpack__", "__array_interface__")) or is_arrow(value)
 
 
 def _operator(function: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Tensor]:
@@ -136,7 +141,9 @@ def _floordiv(a: Tensor, b: Any) -> Tensor:
     left, right = _pair(a, b)
     if _core.is_floating(left.dtype):
         return _floor_quotient(left.to("f64"), right.to("f64")).to(left.dtype)
-    return _integer("divide", _integer("subtract", left, _integer("modulo", left, right)), right)
+    # The quotient that is cut off is one too large where something is left whose sign is not the divisor's.
+    quotient, rest = _integer("divide", left, right), _integer("remainder", left, right)
+    return _integer("subtract", quotient, ((rest != 0) & ((rest < 0) != (right < 0))).to(quotient.dtype))
 
 
 def _mod(a: Tensor, b: Any) -> Tensor:
@@ -149,12 +156,24 @@ def _mod(a: Tensor, b: Any) -> Tensor:
     return (dividend - where(quotient == 0, 0.0, quotient * divisor)).to(left.dtype)  # 0 times infinity is no number
 
 
+def _divmod(a: Tensor, b: Any) -> tuple[Tensor, Tensor]:
+    """a // b and a % b."""
+    return (_floordiv(a, b), _mod(a, b)) if _usable(b) else NotImplemented
+
+
+def _rdivmod(b: Tensor, a: Any) -> tuple[Tensor, Tensor]:
+    """a // b and a % b."""
+    return _divmod(_like(a, b), b) if _usable(a) else NotImplemented
+
+
 def _pow(a: Tensor, b: Any) -> Tensor:
-    """a to the power of b."""
+    """a to the power of b. Throws UsageError for whole numbers to the power of a negative one, which are fractions."""
     if isinstance(b, (builtins.int, builtins.float)) and b == 2 and (isinstance(b, builtins.int) or _core.is_floating(a.dtype)):
         return _square(a)
     left, right = _pair(a, b)
     if not _core.is_floating(left.dtype):
+        if not isinstance(b, (Tensor, list, tuple)) and getattr(b, "ndim", 0) == 0 and b < 0:
+            raise UsageError(f"pow: whole numbers ({a.dtype}) to the power of {b} are fractions; convert them first: x.float() ** {b}")
         return _integer("power", left, right)
     return _one("pow", left, right)
 
@@ -199,6 +218,22 @@ def _floor(x: Tensor) -> Tensor:
     return _one("floor", x) if _core.is_floating(x.dtype) else x
 
 
+def _ceil(x: Tensor) -> Tensor:
+    """The least whole number that is not below each element, in its dtype."""
+    return -_one("floor", -x) if _core.is_floating(x.dtype) else x
+
+
+def _round(x: Tensor, decimals: builtins.int = 0) -> Tensor:
+    """The nearest whole number, the even one of two, in the dtype of x; or the nearest with so many decimals. The gradient is 0."""
+    decimals = _integral(decimals, "round: decimals")
+    if not _core.is_floating(x.dtype):
+        return x
+    if decimals == 0:
+        return _one("detach", _one("math_function", x, function="round"))
+    scale = 10.0 ** abs(decimals)
+    return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
+
+
 def _invert(x: Tensor) -> Tensor:
     """Of bool: whether it does not hold; of whole numbers: all bits the other way."""
     return _one("logical_not", x) if x.dtype == "bool" else _integer("not", x)
@@ -232,14 +267,16 @@ def _isinf(x: Tensor) -> Tensor:
     return _abs(x) == math.inf
 
 
-def _clamp(x: Tensor, min: Number | None = None, max: Number | None = None) -> Tensor:
-    """Each element brought into [min, max]. Whole numbers stay such where the bounds are."""
-    if _core.is_floating(x.dtype):
-        low = -math.inf if min is None else builtins.float(min)
-        high = math.inf if max is None else builtins.float(max)
+def _clamp(x: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
+    """Each element brought into [min, max], numbers or tensors; max where min is above it. Whole numbers stay such where the bounds are."""
+    if _core.is_floating(x.dtype) and not any(isinstance(one, Tensor) or getattr(one, "ndim", 0) for one in (min, max)):
+        high = math.inf if max is None else _real(max, "clamp: max")
+        low = -math.inf if min is None else builtins.min(_real(min, "clamp: min"), high)
         return _one("clamp", x, low=low, high=high)
     out = x if min is None else maximum(x, min)
     out = out if max is None else minimum(out, max)
+    if any(isinstance(one, Tensor) for one in (min, max)):
+        return out
     return out if _core.is_floating(out.dtype) else out.to(x.dtype)
 
 

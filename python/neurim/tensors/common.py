@@ -48,20 +48,47 @@ def _dtype(dtype: Any) -> str:
 
 def _shape(shape: tuple[Any, ...]) -> tuple[builtins.int, ...]:
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-    return tuple(size if isinstance(size, _core.Size) else builtins.int(size) for size in sizes)
+    return tuple(_integral(size, "a size") for size in sizes)
+
+
+def _integral(value: Any, what: str) -> builtins.int:
+    """A whole number of Python. Throws UsageError for what is none, also for 2.0 and "2"."""
+    if isinstance(value, _core.Size):
+        return value
+    try:
+        return _whole(value)
+    except TypeError:
+        shown = repr(value) if isinstance(value, (builtins.float, str)) else f"a {type(value).__name__}"
+        raise UsageError(f"{what} is {shown}; it has to be a whole number") from None
+
+
+def _real(value: Any, what: str) -> builtins.float:
+    """A number as a float of Python. Throws UsageError for what is none, also for "2"."""
+    try:
+        if not isinstance(value, (str, bytes)):
+            return builtins.float(value)
+    except (TypeError, ValueError):
+        pass
+    shown = repr(value) if value is None or isinstance(value, str) else f"a {type(value).__name__}"
+    raise UsageError(f"{what} is {shown}; it has to be a number")
 
 
 def _axes(dim: Axes) -> list[builtins.int]:
     if dim is None:
         return []
-    return [_whole(one) for one in dim] if isinstance(dim, Sequence) else [_whole(dim)]
+    return [_integral(one, "dim") for one in dim] if isinstance(dim, (list, tuple, range)) else [_integral(dim, "dim")]
+
+
+def _is_empty(x: Tensor) -> builtins.bool:
+    """Whether there are no elements. A size that a trace has as a symbol is not asked."""
+    return any(size == 0 for size in x.shape if not isinstance(size, _core.Size))
 
 
 def _axis(x: Tensor, dim: builtins.int, more: builtins.int = 0) -> builtins.int:
-    rank = x.ndim + more
-    if not -rank <= dim < builtins.max(rank, 1):
+    rank, dim = builtins.max(x.ndim + more, 1), _integral(dim, "dim")
+    if not -rank <= dim < rank:
         raise UsageError(f"dim is {dim}, and the tensor has {x.ndim} axes")
-    return dim % builtins.max(rank, 1)
+    return dim % rank
 
 
 def _promoted(*tensors: Tensor) -> list[Tensor]:

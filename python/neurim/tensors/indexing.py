@@ -131,9 +131,12 @@ def _getitem(x: Tensor, key: Any) -> Tensor:
             shape.append(size)
         elif isinstance(one, slice):
             start, end, step = one.indices(size)
+            length = len(range(start, end, step))
+            if length == 0:
+                start, end, step = 0, 0, 1
             if (start, end, step) != (0, size, 1):
                 cuts.append((start, -size - 1 if step < 0 and end < 0 else end, axis, step))
-            shape.append(len(range(start, end, step)))
+            shape.append(length)
         elif _is_list(one):
             chosen.append((len(shape), one))
             shape.append(size)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import index as index_of
 from typing import Any
 
 from .. import _core
 from .._core import Tensor, UsageError
 from ..arrays import is_arrow, is_table, tensor_of
-from .common import Number, _dtype, _one, _promoted, _shape, check_tensors
+from .common import Number, _dtype, _integral, _one, _promoted, _real, _shape, check_tensors
 
 
 def tensor(data: Any, dtype: Any = None, device: str = "cpu") -> Tensor:
@@ -45,7 +46,7 @@ def _from(data: Any, dtype: str | None) -> Tensor:
         data = data.detach().cpu().contiguous()
     if is_table(data):
         return tensor_of(data)
-    if hasattr(data, "__dlpack__") or hasattr(data, "__array_interface__"):
+    if hasattr(data, "__dlpack__") or hasattr(type(data), "__array_interface__") or hasattr(data, "__array_interface__"):
         return _from_array(data, share=False)
     if hasattr(data, "__array__"):
         return _from_array(data.__array__(), share=False)
@@ -58,7 +59,14 @@ def _is_array(kind: type) -> builtins.bool:
 
 
 def _from_array(array: Any, share: builtins.bool) -> Tensor:
+    if not hasattr(array, "__dlpack__") and hasattr(type(array), "__array_interface__"):  # such as images of Pillow
+        import numpy as np
+
+        array = np.asarray(array)
+        share = share and array.flags.writeable
     dtype = getattr(array, "dtype", None)
+    if str(dtype) == "torch.bool" and array.device.type == "cpu":  # older versions of PyTorch do not export it
+        array = array.numpy()
     if getattr(dtype, "kind", "") in ("O", "U", "S"):
         raise UsageError(f"tensor: an array of {dtype} holds no numbers")
     if not getattr(dtype, "isnative", True):
@@ -133,8 +141,9 @@ def from_dlpack(data: Any) -> Tensor:
 
 
 def full(shape: Any, value: Number, dtype: Any = None) -> Tensor:
-    """Every element `value`."""
-    kind = "bool" if isinstance(value, builtins.bool) else "f32"
+    """Every element `value`, which decides the dtype where none is given, as in `tensor`."""
+    value = _number(value)
+    kind = "bool" if isinstance(value, builtins.bool) else "i64" if isinstance(value, builtins.int) else "f32"
     return _filled(value, kind if dtype is None else _dtype(dtype), _shape((shape,)))
 
 
@@ -150,24 +159,60 @@ def ones(*shape: Any, dtype: Any = "f32") -> Tensor:
 
 def zeros_like(x: Tensor, dtype: Any = None) -> Tensor:
     """Zeros of the shape and dtype of x."""
+    check_tensors("zeros_like", x)
     return _core.full(x.shape, 0, x.dtype if dtype is None else _dtype(dtype))
 
 
 def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
     """Ones of the shape and dtype of x."""
+    check_tensors("ones_like", x)
     return _core.full(x.shape, 1, x.dtype if dtype is None else _dtype(dtype))
 
 
+def full_like(x: Tensor, value: Number, dtype: Any = None) -> Tensor:
+    """Of the shape and dtype of x, every element `value`."""
+    check_tensors("full_like", x)
+    return _filled(_number(value), x.dtype if dtype is None else _dtype(dtype), x.shape)
+
+
+def eye(n: builtins.int, m: builtins.int | None = None, dtype: Any = "f32") -> Tensor:
+    """Ones on the diagonal of (n,m), or of (n,n), else zeros."""
+    rows, columns = _shape((n, n if m is None else m))
+    return (arange(rows).reshape(rows, 1) == arange(columns)).to(dtype)
+
+
+def linspace(start: Number, end: Number, steps: builtins.int, dtype: Any = "f32") -> Tensor:
+    """So many numbers at equal distances from start to end, both included; computed in f64."""
+    steps = _integral(steps, "linspace: steps")
+    if steps < 0:
+        raise UsageError(f"linspace: steps is {steps}; it is 0 or more")
+    first, last = _real(start, "linspace: start"), _real(end, "linspace: end")
+    if steps == 1:
+        return full((1,), first, dtype)
+    step, at = (last - first) / builtins.max(steps - 1, 1), arange(steps).to("f64")
+    half = steps // 2  # both ends are exact
+    return cat([at[:half] * step + first, last - (steps - 1 - at[half:]) * step]).to(dtype)
+
+
 def arange(start: Number, end: Number | None = None, step: Number = 1, dtype: Any = None) -> Tensor:
-    """From start (0 where there is one argument) up to, not including, end; computed in i64 or f64."""
+    """From start (0 where there is one argument) up to, not including, end; i64 of whole numbers, else f32 computed in f64."""
     if end is None:
         start, end = 0, start
+    start, end, step = (one if isinstance(one, builtins.int) else _plain(one) for one in (start, end, step))
     if step == 0:
         raise UsageError("arange: step is 0")
     whole = all(isinstance(one, builtins.int) for one in (start, end, step))
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     made = _one("iota", n=builtins.max(0, count), dtype="i64" if whole else "f64") * step + start
     return made.to("i64" if whole else "f32") if dtype is None else made.to(dtype)
+
+
+def _plain(value: Any) -> Number:
+    """A number of Python: a whole one of whatever is an index, else a float."""
+    try:
+        return index_of(value)
+    except TypeError:
+        return _real(value, "arange: a number")
 
 
 def rand(*shape: Any, dtype: Any = "f32") -> Tensor:
@@ -187,16 +232,28 @@ def seed(number: builtins.int) -> None:
     """Makes draws of this thread, and the first weights of layers that are made from now on, repeat themselves."""
     from .. import init
 
+    number = checked_seed("seed: the number", number)
     _core.seed_random(number)
     init.seed(number)
 
 
+def set_threads(threads: builtins.int) -> None:
+    """How many threads compute, from now on; 1 to 1024."""
+    _core.set_threads(_integral(threads, "set_threads: threads"))
+
+
+def checked_seed(what: str, number: Any) -> builtins.int:
+    """The number of a seed. Throws UsageError for what is none."""
+    number = _integral(number, what)
+    if not 0 <= number < 1 << 64:
+        raise UsageError(f"{what} is {number}; it is 0 or more, and of 64 bits at most")
+    return builtins.int(number)
+
+
 def cat(tensors: Sequence[Tensor], dim: builtins.int = 0) -> Tensor:
     """Tensors one after the other along an axis; their other sizes are equal."""
-    if len(tensors) == 0:
-        raise UsageError("cat: there are no tensors; give one at least")
-    check_tensors("cat", *tensors)
-    return _one("concat", *_promoted(*tensors), axis=dim)
+    listed = _listed("cat", tensors)
+    return _one("concat", *_promoted(*listed), axis=_integral(dim, "cat: dim"))
 
 
 concat = cat
@@ -204,10 +261,18 @@ concat = cat
 
 def stack(tensors: Sequence[Tensor], dim: builtins.int = 0) -> Tensor:
     """Tensors of one shape along a new axis."""
-    if len(tensors) == 0:
-        raise UsageError("stack: there are no tensors; give one at least")
-    check_tensors("stack", *tensors)
-    return cat([one.unsqueeze(dim) for one in tensors], dim)
+    return cat([one.unsqueeze(dim) for one in _listed("stack", tensors)], dim)
+
+
+def _listed(name: str, tensors: Any) -> list[Tensor]:
+    """The tensors, one at least. Throws UsageError for others."""
+    if not isinstance(tensors, Iterable):
+        raise UsageError(f"{name}: takes a list of tensors, got {type(tensors).__name__}")
+    listed = list(tensors)
+    if not listed:
+        raise UsageError(f"{name}: there are no tensors; give one at least")
+    check_tensors(name, *listed)
+    return listed
 
 
 def _filled(value: Number, dtype: str, shape: tuple[builtins.int, ...] = ()) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Tensor, UsageError
-from .common import Axes, _axes, _axis, _one, _shape, call
+from .common import Axes, _axes, _axis, _integral, _one, _shape, call
 from .making import cat
 
 
@@ -87,7 +87,8 @@ def _repeat(x: Tensor, *counts: Any) -> Tensor:
 def _split(x: Tensor, sizes: builtins.int | Sequence[builtins.int], dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Pieces of these sizes along an axis; of a number: of that size, the last may be smaller."""
     axis = _axis(x, dim)
-    if isinstance(sizes, builtins.int):
+    if not isinstance(sizes, (list, tuple)):
+        sizes = _integral(sizes, "split: the size")
         if sizes <= 0:
             raise UsageError(f"split: the size is {sizes}; it is 1 or more")
         total = x.shape[axis]
@@ -97,6 +98,7 @@ def _split(x: Tensor, sizes: builtins.int | Sequence[builtins.int], dim: builtin
 
 def _chunk(x: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """So many pieces along an axis, the last may be smaller."""
+    chunks = _integral(chunks, "chunk: the number of chunks")
     if chunks <= 0:
         raise UsageError(f"chunk: the number of chunks is {chunks}; it is 1 or more")
     return _split(x, builtins.max(-(-x.shape[_axis(x, dim)] // chunks), 1), dim)
@@ -114,7 +116,7 @@ def _iter(x: Tensor) -> Any:
 
 def _size(x: Tensor, dim: builtins.int | None = None) -> Any:
     """The shape, or the size along an axis."""
-    return x.shape if dim is None else x.shape[dim]
+    return x.shape if dim is None else x.shape[_axis(x, dim)]
 
 
 def _numel(x: Tensor) -> builtins.int:
