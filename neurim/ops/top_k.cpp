@@ -1,7 +1,9 @@
 #include "neurim/ops/top_k.h"
 
+#include <array>
 #include <numeric>
 
+#include "neurim/graph/onnx.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/common/rules.h"
 #include "neurim/ops/gather.h"
@@ -43,6 +45,12 @@ Tensors TopK::grad(const Gradient& g) const {
   return {transpose(reshape(flat, moved), perm)};
 }
 
+void TopK::write_onnx(OnnxNode& node) const {
+  const std::array count{options.k};
+  node.results = node.file.node("TopK", {node.in[0], node.list(std::span<const std::int64_t>(count), "k")},
+                                {{"axis", options.axis}, {"largest", std::int64_t{options.largest}}}, node.name, 2);
+}
+
 std::vector<Sample> TopK::samples() const {
   std::vector<Sample> rows;
   const auto add = [&](const Shape& x, const TopKOptions& wanted, DType dtype) {
@@ -55,6 +63,7 @@ std::vector<Sample> TopK::samples() const {
   add({2, 3, 4}, {.k = 2, .axis = 0}, DType::f32);
   add({7}, {.k = 7, .axis = 0}, DType::i64);
   add({2, 3}, {.k = 0}, DType::f32);
+  add({2, 0}, {.k = 1, .axis = 0}, DType::f32);
   return rows;
 }
 

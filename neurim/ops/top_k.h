@@ -25,6 +25,8 @@ class TopK final : public Op {
   void fields(Fields& f) override { options.fields(f); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
+  Onnx onnx() const override { return {.since = 11, .composed = true}; }
+  void write_onnx(OnnxNode& node) const override;
   std::vector<Sample> samples() const override;
 };
 

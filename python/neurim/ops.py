@@ -11,6 +11,7 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
+from .tensors import check_tensors
 
 
 def names() -> list[str]:
@@ -25,6 +26,7 @@ def attributes(name: str) -> dict[str, Any]:
 
 def call(name: str, *inputs: Tensor, **given: Any) -> Any:
     """The op of that name. Throws UsageError for an unknown name or attribute, and for inputs that do not fit."""
+    check_tensors(name, *inputs)
     out = _core.call(name, list(inputs), given)
     return out[0] if len(out) == 1 else tuple(out)
 

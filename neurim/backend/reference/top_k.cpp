@@ -21,7 +21,7 @@ void top_k_in(const Op& op, std::span<const View> in, std::span<const View> out)
   const std::int64_t size = shape[axis];
   std::int64_t inner = 1;
   for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
-  const std::int64_t outer = size == 0 ? 0 : in[0].numel() / (size * inner);
+  const std::int64_t outer = in[0].numel() == 0 ? 0 : in[0].numel() / (size * inner);
   const std::size_t bytes = static_cast<std::size_t>(bits(in[0].type.dtype)) / 8;
   std::vector<std::int64_t> order(static_cast<std::size_t>(size));
   std::vector<T> row(static_cast<std::size_t>(size));

@@ -22,24 +22,17 @@ def _flip(x: Tensor, *dims: Any) -> Tensor:
 
 def _argsort(x: Tensor, dim: builtins.int = -1, descending: builtins.bool = False) -> Tensor:
     """The indices (i64) that sort along an axis; equal elements keep their order, and NaN counts as the largest."""
-    axis = _axis(x, dim)
-    if x.ndim == 0 or _is_empty(x):
-        return _filled(0, "i64", x.shape)
-    numbers = x.to("u8") if x.dtype == "bool" else x
-    return call("top_k", [numbers.detach()], k=x.shape[axis], axis=axis, largest=descending)[1]
+    return _sort(x.detach(), dim, descending)[1]
 
 
 def _sort(x: Tensor, dim: builtins.int = -1, descending: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """The elements in order along an axis, and the indices (i64) where they were; see argsort."""
-    axis, indices = _axis(x, dim), _argsort(x, dim, descending)
+    axis = _axis(x, dim)
     if x.ndim == 0:
-        return x, indices
-    # The gather of flat elements has a gradient.
-    flat = _filled(0, "i64")
-    for other, size in enumerate(x.shape):
-        own = indices if other == axis else arange(size).reshape([-1 if at == other else 1 for at in range(x.ndim)])
-        flat = flat * size + own
-    return _one("gather", x.flatten(), flat, axis=0), indices
+        return x, _filled(0, "i64")
+    numbers = x.to("u8") if x.dtype == "bool" else x
+    values, indices = call("top_k", [numbers], k=x.shape[axis], axis=axis, largest=descending)
+    return values.to(x.dtype), indices
 
 
 def _places(name: str, x: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 from .. import _core
 from .._core import Tensor, UsageError
 from .arithmetic import _abs, _invert, _square, where
-from .common import Axes, Number, _axes, _axis, _dtype, _integral, _is_empty, _one, _real, call
+from .common import Axes, Number, _axes, _axis, _dtype, _integral, _one, _real, call
 from .making import cat, ones
 from .shape import _split, _squeeze
 
@@ -230,8 +230,5 @@ def _argmin(x: Tensor, dim: builtins.int | None, keepdim: builtins.bool) -> Tens
 def _topk(x: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) along an axis in order, and their indices (i64)."""
     axis, k = _axis(x, dim), _integral(k, "topk: k")
-    if _is_empty(x) and 0 <= k <= (x.shape[axis] if x.ndim else 0):  # as there are no rows, the op is left out
-        empty = _split(x, [k, x.shape[axis] - k], axis)[0]
-        return empty, empty.to("i64")
-    values, indices = call("top_k", [x], k=k, axis=dim, largest=largest)
+    values, indices = call("top_k", [x], k=k, axis=axis, largest=largest)
     return values, indices
