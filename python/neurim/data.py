@@ -535,8 +535,6 @@ def _missing(place: str, value: Any) -> UsageError:
 
 def _labels_of(given: Any, split: str, called: str) -> Any:
     """The labels of a split: an array of floats (N) or (N,targets), or a list of what _read_label gives."""
-    import numpy as np
-
     if not isinstance(given, (list, tuple)):
         try:
             values = _array_of(_readable(given, "labels"))

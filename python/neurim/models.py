@@ -10,7 +10,6 @@ from . import _core
 from ._core import Tensor, UsageError
 from .data import Data, Loader, is_channels_first
 from .module import Module, Parameter
-from .runs import Run
 
 
 class Model(Module):
