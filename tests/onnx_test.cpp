@@ -114,7 +114,7 @@ bool for_training(std::string_view op) {
 /// Ops that rules of ONNX's operators are made of, and that are no such operators themselves.
 bool of_rules(std::string_view op) {
   return op == "deform_columns" || op == "max_unpool" || op == "max_pool_indices" || op == "max_roi_pool" ||
-         op == "linear_attention" || op == "top_k" || op == "scatter" || op == "grid_sample" || op == "roi_align";
+         op == "linear_attention" || op == "scatter" || op == "grid_sample" || op == "roi_align";
 }
 
 /// What of an op has no form although the op has: an LSTM whose outputs are projected cannot begin with given

@@ -295,7 +295,7 @@ TEST(Preprocess, WhatCannotBeConvertedIsRefused) {
                   {.channels = to, .height = 2, .width = 2});
     });
   };
-  expect_words(message(6, 3), {"has 6 channels", "takes 3", "channels=6"});
+  expect_words(message(6, 3), {"has 6 channels", "takes 3", "in_chans=6"});
   expect_words(message(3, 6), {"has 3 channels", "takes 6"});
   for (const int channels : {2, 6})
     expect_words(

@@ -258,8 +258,8 @@ int verb_export(const Words& words) {
   const ExportedPreprocess kind = exported_preprocess(o.preprocess, o.format.name, checkpoint, layout);
   const fs::path path = o.format.onnx(checkpoint);
   check_no_input(path, files_of_model(o.model, checkpoint));
-  require(o.format.name == "neurim" || writes_in_place(path) || lower(path.extension().string()) == ".onnx", "output: ",
-          path.string(), " would not be known as an ONNX file again; call it ", path.string(), ".onnx");
+  require(o.format.name == "neurim" || writes_in_place(path) || lower(path.extension().string()) == ".onnx",
+          "output: ", path.string(), " would not be known as an ONNX file again; call it ", path.string(), ".onnx");
   if (line.dry_run()) return would_write(checkpoint, o.format.name, path, o.onnx, kind, layout, line, console);
   Files files{{path.string()}, 0};
   if (o.format.name != "neurim") {

@@ -316,7 +316,7 @@ static void bind_data(nb::module_& module) {
       .def_prop_ro("size", &Batches::size);
 }
 
-/// Trainings and evaluations.
+/// Trainings.
 static void bind_runs(nb::module_& module) {
   module.def("end_trainings", [] {
     const nb::gil_scoped_release others_run;
@@ -365,6 +365,10 @@ static void bind_runs(nb::module_& module) {
       },
       nb::arg("model"), nb::arg("dataset"), nb::arg("run"), nb::arg("epochs").none(), nb::arg("line").none(),
       nb::arg("event"));
+}
+
+/// Evaluations.
+static void bind_evaluations(nb::module_& module) {
   module.def("open_model", [](const std::string& path) {
     const Checkpoint checkpoint = load_checkpoint(path);
     return nb::make_tuple(checkpoint.model, checkpoint.config.class_names);
@@ -452,6 +456,7 @@ static void bind_classifiers(nb::module_& module) {
 void bind_training(nb::module_& module) {
   bind_data(module);
   bind_runs(module);
+  bind_evaluations(module);
   bind_classifiers(module);
 }
 
