@@ -27,13 +27,16 @@ struct MathRow {
 
 Tensor one_plus(const Tensor& x) { return x + scalar_like(x, 1); }
 Tensor one_minus(const Tensor& x) { return scalar_like(x, 1) - x; }
-Tensor of_function(const Tensor& x, const char* function) { return math_function(x, function); }
 
 using X = const Tensor&;
 constexpr std::array kMathRows{
-    MathRow{"sin", "Sin", [](double x) { return std::sin(x); }, [](X x, X) { return of_function(x, "cos"); }, {-4, 4}},
     MathRow{
-        "cos", "Cos", [](double x) { return std::cos(x); }, [](X x, X) { return neg(of_function(x, "sin")); }, {-4, 4}},
+        "sin", "Sin", [](double x) { return std::sin(x); }, [](X x, X) { return math_function(x, "cos"); }, {-4, 4}},
+    MathRow{"cos",
+            "Cos",
+            [](double x) { return std::cos(x); },
+            [](X x, X) { return neg(math_function(x, "sin")); },
+            {-4, 4}},
     MathRow{"tan", "Tan", [](double x) { return std::tan(x); }, [](X, X y) { return one_plus(square(y)); }, {-1, 1}},
     MathRow{"asin",
             "Asin",
@@ -50,10 +53,16 @@ constexpr std::array kMathRows{
             [](double x) { return std::atan(x); },
             [](X x, X) { return reciprocal(one_plus(square(x))); },
             {-4, 4}},
-    MathRow{
-        "sinh", "Sinh", [](double x) { return std::sinh(x); }, [](X x, X) { return of_function(x, "cosh"); }, {-2, 2}},
-    MathRow{
-        "cosh", "Cosh", [](double x) { return std::cosh(x); }, [](X x, X) { return of_function(x, "sinh"); }, {-2, 2}},
+    MathRow{"sinh",
+            "Sinh",
+            [](double x) { return std::sinh(x); },
+            [](X x, X) { return math_function(x, "cosh"); },
+            {-2, 2}},
+    MathRow{"cosh",
+            "Cosh",
+            [](double x) { return std::cosh(x); },
+            [](X x, X) { return math_function(x, "sinh"); },
+            {-2, 2}},
     MathRow{"asinh",
             "Asinh",
             [](double x) { return std::asinh(x); },

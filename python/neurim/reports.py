@@ -76,6 +76,11 @@ class Image:
         return f"Image({os.fspath(self.path)!r})"
 
 
+def images_html(folder: Path, *names: str) -> str:
+    """Those of these images that are in a folder, for a notebook."""
+    return "".join(Image(folder / name)._repr_html_() for name in names if (folder / name).exists())
+
+
 class ConfusionMatrix:
     """How often which class was predicted for which: `counts[true][predicted]`, classes in the order of class_names."""
 
@@ -167,8 +172,7 @@ class Evaluation(Metrics):
         return self.path / name
 
     def _repr_html_(self) -> str:
-        drawn = [self.path / name for name in ("confusion_matrix.png", "predicted_over_true.png")]
-        return super()._repr_html_() + "".join(Image(one)._repr_html_() for one in drawn if one.exists())
+        return super()._repr_html_() + images_html(self.path, "confusion_matrix.png", "predicted_over_true.png")
 
 
 def _value(cell: str) -> Any:

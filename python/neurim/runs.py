@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from . import _core
 from .callbacks import Callback, EarlyStopping, checked
-from .data import Data, _words, arrays, canonical, check_pair, gives_batches, of_data, size_of
+from .data import Data, arrays, check_pair, gives_batches
 from .data import open as open_data
-from .reports import Evaluation, Image, Metrics, Table
+from .options import _words, canonical, of_data, size_of
+from .reports import Evaluation, Metrics, Table, images_html
 
 
 _OF_INPUT = ("imgsz", "in_chans", "resize", "crop_pct", "interpolation", "exif", "decode", "bits", "alpha_bg", "mean", "std")
@@ -127,7 +128,7 @@ class Run:
     def resume(self, epochs: int | None = None, *, callbacks: Callback | Sequence[Callback] = (), verbose: bool = True) -> Run:
         """Goes on from the last saved state; see neurim.resume."""
         if self._source is not None:
-            return _resumed(str(self.path), self._source, epochs, callbacks, verbose)
+            return _resumed(str(self.path), self._source, epochs, checked(callbacks, "resume"), verbose)
         return resume(self.path, epochs, callbacks=callbacks, verbose=verbose)
 
     @property
@@ -141,8 +142,7 @@ class Run:
         return Table.read(self.path / "results.csv")
 
     def _repr_html_(self) -> str:
-        images = [self.path / name for name in ("results.png", "confusion_matrix.png")]
-        shown = "".join(Image(one)._repr_html_() for one in images if one.exists())
+        shown = images_html(self.path, "results.png", "confusion_matrix.png")
         return f"<p>{html.escape(str(self.path))}</p>{self.metrics._repr_html_()}{shown}"
 
     def __repr__(self) -> str:
@@ -267,8 +267,7 @@ def _lacks_source(run: Path) -> bool:
     return "preprocess" in own and "model_file" not in own and own.get("model") not in _core.model_names()
 
 
-def _resumed(run: str, source: Source, epochs: int | None, callbacks: Callback | Sequence[Callback], verbose: bool) -> Run:
-    listeners = checked(callbacks, "resume")
+def _resumed(run: str, source: Source, epochs: int | None, listeners: Sequence[Callback], verbose: bool) -> Run:
     result = _core.resume_model(source.core, source.data._core, run, epochs, _printer(verbose), _listen(listeners))
     _remember(source.model, source.core, source.data, result)
     return _finish(result, listeners, source)
