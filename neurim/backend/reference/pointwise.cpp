@@ -73,7 +73,7 @@ const std::map<std::string, Scalar<T>, std::less<>>& functions() {
 }
 
 template <class T>
-void pointwise_in(const Op& op, std::span<const View> in, const View& out) {
+void pointwise_in(T, const Op& op, std::span<const View> in, const View& out) {
   const Formula formula = op.formula();
   const Scalar<T> function = functions<T>().find(formula_name(op))->second;
   const FormulaNumbers<T> numbers{static_cast<T>(formula.a), static_cast<T>(formula.b)};
@@ -88,10 +88,7 @@ void pointwise_in(const Op& op, std::span<const View> in, const View& out) {
 }
 
 void pointwise(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
-  if (wider_than_double(in, out))
-    pointwise_in<long double>(op, in, out[0]);
-  else
-    pointwise_in<double>(op, in, out[0]);
+  in_wide_enough(in, out, [&](auto zero) { pointwise_in(zero, op, in, out[0]); });
 }
 
 }  // namespace

@@ -24,18 +24,12 @@ std::vector<T> totals(const Op& op, const View& x, const View& y, T start, Fold 
 }
 
 /// The totals as the output.
-template <class T, class Fold>
-void reduce_in(const Op& op, const View& x, const View& y, double start, Fold fold) {
-  const std::vector<T> all = totals<T>(op, x, y, static_cast<T>(start), fold);
-  for (std::size_t i = 0; i < all.size(); ++i) y.store(static_cast<std::int64_t>(i), all[i]);
-}
-
 template <class Fold>
 void reduce(const Op& op, std::span<const View> in, std::span<const View> out, double start, Fold fold) {
-  if (wider_than_double(in, out))
-    reduce_in<long double>(op, in[0], out[0], start, fold);
-  else
-    reduce_in<double>(op, in[0], out[0], start, fold);
+  in_wide_enough(in, out, [&](auto zero) {
+    const auto all = totals(op, in[0], out[0], zero + start, fold);
+    for (std::size_t i = 0; i < all.size(); ++i) out[0].store(static_cast<std::int64_t>(i), all[i]);
+  });
 }
 
 void sum(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
@@ -60,7 +54,7 @@ void reduce_min(const Op& op, std::span<const View> in, std::span<const View> ou
 }
 
 template <class T>
-void argmax_in(const Op& op, const View& in, const View& out) {
+void argmax_in(T, const Op& op, const View& in, const View& out) {
   const Shape& shape = in.shape();
   const int axis = normal_axis(static_cast<const Argmax&>(op).axis, shape.rank(), op.name());
   const std::int64_t size = shape[axis], inner = strides(shape)[axis];
@@ -76,10 +70,7 @@ void argmax_in(const Op& op, const View& in, const View& out) {
 }
 
 void argmax(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
-  if (wider_than_double(in, {}))
-    argmax_in<long double>(op, in[0], out[0]);
-  else
-    argmax_in<double>(op, in[0], out[0]);
+  in_wide_enough(in, {}, [&](auto zero) { argmax_in(zero, op, in[0], out[0]); });
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 using reference::View;
 
 template <class T>
-void top_k_in(const Op& op, std::span<const View> in, std::span<const View> out) {
+void top_k_in(T, const Op& op, std::span<const View> in, std::span<const View> out) {
   const TopKOptions& options = static_cast<const TopK&>(op).options;
   const Shape& shape = in[0].shape();
   const int axis = normal_axis(options.axis, shape.rank(), "top_k");
@@ -47,10 +47,7 @@ void top_k_in(const Op& op, std::span<const View> in, std::span<const View> out)
 }
 
 void top_k_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
-  if (reference::wider_than_double(in.first(1), {}))
-    top_k_in<long double>(op, in, out);
-  else
-    top_k_in<double>(op, in, out);
+  reference::in_wide_enough(in, {}, [&](auto zero) { top_k_in(zero, op, in, out); });
 }
 
 }  // namespace

@@ -33,6 +33,16 @@ struct View {
 /// Whether some of the numbers are integers that double would round.
 bool wider_than_double(std::span<const View> in, std::span<const View> out);
 
+/// Calls `body` with a 0 of the type that holds all of these numbers: double, or where there are such integers long
+/// double.
+template <class Body>
+void in_wide_enough(std::span<const View> in, std::span<const View> out, const Body& body) {
+  if (wider_than_double(in, out))
+    body(0.L);
+  else
+    body(0.);
+}
+
 /// A reference kernel: plain loops that accumulate in double. `status` takes bits of Status.
 using Body = void (*)(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t& status);
 
